@@ -49,13 +49,13 @@ func TestGPUsAsJSON(t *testing.T) {
 // A partition is as sick as its GPU, because it shares the sensors, by the same signals.
 func TestPartitionsHaveTheHealthOfTheirGPU(t *testing.T) {
 	r := hosttest.Host(t, "mi300x-cpx")
-	list, err := monitor.All(r)()
+	list, _, err := monitor.All(r)()
 	require.NoError(t, err)
-	reached, end := exportertest.FIFO(t, r, list[0].Dir+"/mem_info_vram_used")
+	reached, end := exportertest.FIFO(t, r, list[0].Sysfs+"/mem_info_vram_used")
 	c := newTestCollector(r, monitor.All(r))
 	asked := false
 	c.deadline = func(dir string) <-chan time.Time { // the first partition's: the others answer
-		if dir != list[0].Dir || asked {
+		if dir != list[0].Sysfs || asked {
 			return nil
 		}
 		asked = true

@@ -73,9 +73,9 @@ func TestBinary(t *testing.T) {
 	})
 	t.Run("finishes the scrape in progress before it ends", func(t *testing.T) {
 		r := hosttest.Host(t, "amd")
-		list, err := monitor.All(r)()
+		list, _, err := monitor.All(r)()
 		require.NoError(t, err)
-		reached, end := exportertest.FIFO(t, r, list[0].Dir+"/gpu_busy_percent")
+		reached, end := exportertest.FIFO(t, r, list[0].Sysfs+"/gpu_busy_percent")
 		p := start(t, bin, r, nil)
 		body := make(chan string, 1)
 		go func() {

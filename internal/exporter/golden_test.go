@@ -47,10 +47,10 @@ var acceptedLint = map[string]string{
 
 func TestNamesExceptTheContractsPassLint(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	list, err := monitor.All(r)()
+	list, _, err := monitor.All(r)()
 	require.NoError(t, err)
-	require.NoError(t, r.Remove(list[0].Dir+"/gpu_busy_percent"))
-	require.NoError(t, os.Mkdir(r.Path(list[0].Dir+"/gpu_busy_percent"), 0o755)) // so that the counter is linted too
+	require.NoError(t, r.Remove(list[0].Sysfs+"/gpu_busy_percent"))
+	require.NoError(t, os.Mkdir(r.Path(list[0].Sysfs+"/gpu_busy_percent"), 0o755)) // so that the counter is linted too
 	text := scrape(t, newTestCollector(r, monitor.All(r)))
 	require.Contains(t, text, `rocm_exporter_read_errors_total{errno="EISDIR",file="gpu_busy_percent",gpu="0"} 1`)
 	problems, err := promlint.New(strings.NewReader(text)).Lint()

@@ -13,13 +13,13 @@ import (
 
 func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	list, err := monitor.All(r)()
+	list, _, err := monitor.All(r)()
 	require.NoError(t, err)
 	require.Len(t, list, 4)
 	hung := list[1]
-	reached, end := exportertest.FIFO(t, r, hung.Dir+"/gpu_busy_percent")
+	reached, end := exportertest.FIFO(t, r, hung.Sysfs+"/gpu_busy_percent")
 	c := newTestCollector(r, monitor.All(r))
-	c.deadline = only(hung.Dir, reached)
+	c.deadline = only(hung.Sysfs, reached)
 	got := scrape(t, c)
 	require.Contains(t, got, `rocm_exporter_device_up{gpu="1",pci_bus_id="`+hung.PCI+`",uuid="GPU-`+hung.UniqueID+`"} 0`)
 	require.Len(t, lines(got, "rocm_exporter_device_up{"), 4)

@@ -52,8 +52,8 @@ func newTestCollector(r host.Root, s monitor.Source) *collector {
 }
 
 // one is a source of a single GPU at dev.
-func one() ([]monitor.Found, error) {
-	return []monitor.Found{{Device: reading.Device{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: exportertest.PCI}, Dir: dev, Own: dev}}}, nil
+func one() ([]gpu.Slot, []reading.Compute, error) {
+	return []gpu.Slot{{Vendor: gpu.AMD, PCI: exportertest.PCI, Sysfs: dev}}, nil, nil
 }
 
 // inBackground runs what ends with its context, until it has nothing to do but wait.

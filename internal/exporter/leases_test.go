@@ -32,7 +32,7 @@ func leasing(t *testing.T, r pool.Report) (host.Root, *collector) {
 // reported is a report of two held GPUs, one of them in doubt.
 func reported(t *testing.T) pool.Report {
 	t.Helper()
-	devices, err := monitor.All(hosttest.Host(t, "mi210x4"))()
+	devices, _, err := monitor.All(hosttest.Host(t, "mi210x4"))()
 	require.NoError(t, err)
 	require.Len(t, devices, 4)
 	since, r := hosttest.Now.Add(-10*time.Minute), pool.Report{At: hosttest.Now.Add(-5 * time.Second)}
@@ -43,7 +43,7 @@ func reported(t *testing.T) pool.Report {
 	pod := &r.GPUs[3]
 	pod.Held, pod.Kind, pod.Container, pod.Namespace, pod.Pod, pod.Since = true, lease.Pod, "main", "team-a", "train-0", &since
 	r.GPUs[2].Held, r.GPUs[2].Doubt = true, "the record is damaged"
-	r.GPUs = append(r.GPUs, pool.ReportedLease{Name: "GPU-gone", Lease: pool.Lease{Held: true, Container: "gone", Since: &since}})
+	r.GPUs = append(r.GPUs, pool.ReportedLease{Name: "GPU-gone", Lease: pool.Lease{Held: true, Holder: pool.Holder{Container: "gone", Since: &since}}})
 	r.Counters = pool.LeaseCounters{Granted: 41, Busy: 3, Impossible: 1, HeldSeconds: 86400.25}
 	return r
 }

@@ -102,7 +102,7 @@ func TestFailureOfNVIDIASMIIsCountedOnce(t *testing.T) {
 // Its registers read as all ones.
 func TestGPUOffTheBusIsLost(t *testing.T) {
 	r, c := newNVIDIA(t, "nvidia-only", "")
-	dir := c.Monitor.Snapshot().GPUs[0].Device.Dir
+	dir := c.Monitor.Snapshot().GPUs[0].Slot.Sysfs
 	hosttest.Put(t, r, dir+"/config", "\xff\xff\xff\xff\xff\xff\xff\xff")
 	hosttest.Put(t, r, dir+"/current_link_speed", "Unknown\n")
 	hosttest.Put(t, r, dir+"/current_link_width", "63\n")

@@ -135,7 +135,7 @@ func TestConcurrentScrapesAreComplete(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
 	c := newTestCollector(r, monitor.All(r))
 	h := c.handler()
-	list, err := monitor.All(r)()
+	list, _, err := monitor.All(r)()
 	require.NoError(t, err)
 	texts := make(chan string, 4*4)
 	var all sync.WaitGroup
@@ -149,7 +149,7 @@ func TestConcurrentScrapesAreComplete(t *testing.T) {
 		})
 	}
 	for i := range 8 {
-		hosttest.Put(t, r, list[i%4].Dir+"/vcn_busy_percent", "7\n") // a series that was not there before
+		hosttest.Put(t, r, list[i%4].Sysfs+"/vcn_busy_percent", "7\n") // a series that was not there before
 		c.Monitor.Reload()
 		c.Monitor.Poll()
 	}

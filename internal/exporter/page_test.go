@@ -85,12 +85,12 @@ func TestPageShowsItsHostAndTheWorstFirst(t *testing.T) {
 func TestPageEscapesNames(t *testing.T) {
 	const bad = `<img src=x onerror="alert(1)"></script>'&`
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "1\n"})
-	c := newTestCollector(r, func() ([]monitor.Found, error) {
-		return []monitor.Found{{Device: reading.Device{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: "0000:03:00.0", GFX: "<b>"}, Name: bad, Dir: dev, Own: dev}}}, nil
+	c := newTestCollector(r, func() ([]gpu.Slot, []reading.Compute, error) {
+		return []gpu.Slot{{Vendor: gpu.AMD, PCI: "0000:03:00.0", GFX: "<b>", Model: bad, Sysfs: dev}}, nil, nil
 	})
 	report := c.Report()
 	report.GPUs[0].Users = []api.User{{Container: bad, Processes: 1, Engines: map[string]float64{bad: 1}}}
-	report.GPUs[0].Lease = &pool.Lease{Held: true, Container: bad, Doubt: bad}
+	report.GPUs[0].Lease = &pool.Lease{Held: true, Holder: pool.Holder{Container: bad}, Doubt: bad}
 	w := httptest.NewRecorder()
 	page.Handler(func() api.Report { return report }, page.Links{}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	text := w.Body.String()

@@ -6,7 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -40,11 +41,11 @@ func TestReloadOpensFilesAgainAndKeepsCounts(t *testing.T) {
 func TestReloadFindsUnlistedGPUs(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"gpu_busy_percent": "5\n"})
 	hosttest.Put(t, r, "/sys/class/drm/version", "drm\n")
-	var list []monitor.Found
-	c := newTestCollector(r, func() ([]monitor.Found, error) { return list, nil })
+	var list []gpu.Slot
+	c := newTestCollector(r, func() ([]gpu.Slot, []reading.Compute, error) { return list, nil, nil })
 	scrape(t, c)
 	scrape(t, c) // it knows the lists now
-	list, _ = one()
+	list, _, _ = one()
 	require.Contains(t, scrape(t, c), "\nrocm_exporter_gpus 0\n")
 	c.Monitor.Reload()
 	require.Contains(t, scrape(t, c), "\nrocm_exporter_gpus 1\n")

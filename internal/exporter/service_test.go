@@ -21,7 +21,7 @@ import (
 // in probation are healthy again since, and a person quarantined those in byHand.
 func decided(t *testing.T, r host.Root, sick, probation, byHand []int) quarantine.Record {
 	t.Helper()
-	devices, err := monitor.All(r)()
+	devices, _, err := monitor.All(r)()
 	require.NoError(t, err)
 	l := quarantine.Look{At: hosttest.Now.Add(-20 * time.Minute), Policy: quarantine.Auto}
 	for _, d := range devices {

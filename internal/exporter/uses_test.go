@@ -21,13 +21,13 @@ const busyTask = "eb2a4fe8-e932-49c4-b519-4f1da1901416"
 // one, or the only one, and a lease is in doubt on the last.
 func usedBy(t *testing.T, r host.Root) *collector {
 	t.Helper()
-	devices, err := monitor.All(r)()
+	devices, _, err := monitor.All(r)()
 	require.NoError(t, err)
 	used := usage.Result{At: hosttest.Now.Add(-4 * time.Second)}
 	leases := pool.Report{At: hosttest.Now}
 	since := hosttest.Now.Add(-12 * time.Minute)
 	for i, d := range devices {
-		u := usage.Used{Device: usage.Device{PCI: d.PCI, Partition: d.Partition}, Rows: []usage.Row{}}
+		u := usage.Used{Slot: d.Stored(), Rows: []usage.Row{}}
 		l := pool.ReportedLease{Name: d.Address()}
 		switch {
 		case i == 1 || len(devices) == 1:

@@ -30,7 +30,7 @@ var amdTraits = Traits{Label: "AMD", Runtime: "rocm", PCI: 0x1002, Module: amdDr
 
 // identify reads the name and the id in the GPU's own memory.
 func (amd) identify(r files, g *GPU) {
-	g.Name = clean(value(r, path.Join(g.Sysfs, "product_name")))
+	g.Model = clean(value(r, path.Join(g.Sysfs, "product_name")))
 	g.UniqueID = parseUniqueID(value(r, path.Join(g.Sysfs, "unique_id")), 16)
 }
 

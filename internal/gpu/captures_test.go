@@ -51,10 +51,10 @@ func TestCapturedGPUs(t *testing.T) {
 			require.Len(t, inv.GPUs, 1)
 			g := inv.GPUs[0]
 			require.Equal(t, tc.gfx, g.GFX)
-			require.NotEmpty(t, g.Name)
+			require.NotEmpty(t, g.Model)
 			if tc.pci != "" {
 				require.Equal(t, tc.pci, g.PCI)
-				require.Equal(t, tc.name, g.Name)
+				require.Equal(t, tc.name, g.Model)
 			}
 		})
 	}

@@ -156,9 +156,8 @@ func (d *discovery) addUsable(f function, dev *drmDevice) *GPU {
 		return nil
 	}
 	g := GPU{
-		Slot: Slot{Vendor: vendorOf(f.vendor), PCI: f.addr}, DeviceID: f.device, Class: f.class, Driver: f.driver,
-		Revision: d.revision(f), Render: render, KFDNode: -1, Sysfs: f.dir,
-		DRM: dev.class[cmp.Or(dev.card, dev.render)],
+		Slot:     Slot{Vendor: vendorOf(f.vendor), PCI: f.addr, Sysfs: f.dir, DRM: dev.class[cmp.Or(dev.card, dev.render)]},
+		DeviceID: f.device, Class: f.class, Driver: f.driver, Revision: d.revision(f), Render: render, KFDNode: -1,
 	}
 	if dev.card != "" {
 		if card, bad := d.node(dev, dev.card); bad == nil {

@@ -22,12 +22,11 @@ import (
 // GPU describes a GPU, or one of its partitions. JSON has the members that identify one and
 // the reason of an unusable one.
 type GPU struct {
-	Slot            // of an unusable GPU Vendor and PCI only; no Vendor for one without usable GPUs
-	DeviceID uint16 `json:"-"`    // PCI device id, 0x744c
-	Revision uint8  `json:"-"`    // PCI revision, 0xcc; distinguishes models with one device id
-	Class    uint32 `json:"-"`    // PCI class with subclass and interface, 0x030000
-	Driver   string `json:"-"`    // amdgpu, nvidia or nouveau
-	Name     string `json:"name"` // never empty; see names.go for its sources
+	Slot            // of an unusable GPU Vendor, PCI and Model only; no Vendor for one without usable GPUs
+	DeviceID uint16 `json:"-"` // PCI device id, 0x744c
+	Revision uint8  `json:"-"` // PCI revision, 0xcc; distinguishes models with one device id
+	Class    uint32 `json:"-"` // PCI class with subclass and interface, 0x030000
+	Driver   string `json:"-"` // amdgpu, nvidia or nouveau
 
 	// Reason and Detail are why the machine cannot use the GPU, "" if it can. An unusable GPU has
 	// none of the members below.
@@ -45,11 +44,6 @@ type GPU struct {
 	BesideCard bool `json:"-"`
 	// Unsupported is the reason why programs cannot compute on a GPU that works, "" if they can.
 	Unsupported string `json:"-"`
-
-	Sysfs string `json:"-"` // directory of the PCI device below /sys/devices
-	// DRM is the directory of the nodes: /sys/class/drm/cardN (or renderDN), for a
-	// partition /sys/devices/platform/amdgpu_xcp_N (or .N).
-	DRM string `json:"-"`
 }
 
 // BesideCardText is the reason for GPU.BesideCard.

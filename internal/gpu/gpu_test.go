@@ -22,7 +22,7 @@ func TestStyleNamesThePartitioning(t *testing.T) {
 			for kind, text := range tt.files {
 				hosttest.Put(t, r, "/sys/devices/a/current_"+kind+"_partition", text)
 			}
-			require.Equal(t, tt.want, Style(r, GPU{Sysfs: "/sys/devices/a"}))
+			require.Equal(t, tt.want, Style(r, GPU{Slot: Slot{Sysfs: "/sys/devices/a"}}))
 		})
 	}
 }

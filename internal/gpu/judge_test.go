@@ -65,7 +65,7 @@ func TestReasonsOfUnusableGPUs(t *testing.T) {
 			inv := discover(t, r)
 			require.Empty(t, inv.GPUs)
 			require.Equal(t, []gpu.GPU{{
-				Slot: gpu.Slot{PCI: "0000:03:00.0", Vendor: gpu.AMD}, Name: "AMD Radeon RX 7900 XT", Reason: tc.reason,
+				Slot: gpu.Slot{PCI: "0000:03:00.0", Vendor: gpu.AMD, Model: "AMD Radeon RX 7900 XT"}, Reason: tc.reason,
 				Detail: tc.detail, DeviceID: 0x744c, Revision: 0xcc,
 			}}, inv.UnusableOf(gpu.AMD))
 			require.NotEqual(t, string(tc.reason), tc.reason.Text(), "a reason needs a text")

@@ -40,7 +40,7 @@ func TestUnknownGPUThatHangsIsUnusable(t *testing.T) {
 	require.Empty(t, inv.GPUs)
 	for _, l := range inv.Unusable {
 		require.Equal(t, Hangs, l.Reason)
-		require.Equal(t, "AMD GPU", l.Name)
+		require.Equal(t, "AMD GPU", l.Model)
 	}
 	require.Len(t, inv.Unusable, 2)
 	other := hosttest.ManyGPUs(t, 2)

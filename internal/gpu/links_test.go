@@ -152,7 +152,7 @@ func TestGPUWithoutKFDNodeHasItsNUMANode(t *testing.T) {
 	hosttest.Put(t, r, "/sys/devices/a/numa_node", "3\n")
 	hosttest.Put(t, r, "/sys/devices/b/numa_node", "3\n")
 	of := func(name string) gpu.GPU {
-		return gpu.GPU{Slot: gpu.Slot{PCI: name}, KFDNode: -1, Sysfs: "/sys/devices/" + name}
+		return gpu.GPU{Slot: gpu.Slot{PCI: name, Sysfs: "/sys/devices/" + name}, KFDNode: -1}
 	}
 	require.Equal(t, []string{". .n .", ".n . .", ". . ."}, text(gpu.ReadLinks(r, []gpu.GPU{of("a"), of("b"), of("c")})))
 }
@@ -164,7 +164,7 @@ func TestCapturedLinks(t *testing.T) {
 	copyTree(t, from, r.Path(nodes))
 	var gpus []gpu.GPU
 	for n := 2; n < 10; n++ {
-		gpus = append(gpus, gpu.GPU{Slot: gpu.Slot{PCI: fmt.Sprint(n)}, KFDNode: n, Sysfs: fmt.Sprintf("/sys/devices/%d", n)})
+		gpus = append(gpus, gpu.GPU{Slot: gpu.Slot{PCI: fmt.Sprint(n), Sysfs: fmt.Sprintf("/sys/devices/%d", n)}, KFDNode: n})
 	}
 	got := text(gpu.ReadLinks(r, gpus))
 	require.Equal(t, ". 1n 1n 1n . . . .", got[0])

@@ -16,10 +16,6 @@ import (
 // amdgpu.ids (which distinguishes revisions), the system's pci.ids, the table of its
 // vendor, and "AMD GPU 1002:744c", which people can look up with lspci -d 1002:744c.
 
-func pciIDFiles() []string {
-	return []string{"/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"}
-}
-
 // model holds the values that determine a name.
 type model struct {
 	vendor   Vendor
@@ -44,14 +40,14 @@ func (n names) missing(v Vendor) bool {
 func fillNames(r host.Root, inv *Inventory) {
 	want := names{}
 	for _, g := range slices.Concat(inv.GPUs, inv.Unusable) {
-		if g.Name == "" {
+		if g.Model == "" {
 			want[model{g.Vendor, g.DeviceID, g.Revision}] = ""
 		}
 	}
 	for _, v := range Vendors() {
 		makers[v].readNames(r, want)
 	}
-	for _, file := range pciIDFiles() {
+	for _, file := range []string{"/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"} {
 		if !want.missing("") {
 			break
 		}
@@ -59,8 +55,8 @@ func fillNames(r host.Root, inv *Inventory) {
 	}
 	for _, gpus := range [][]GPU{inv.GPUs, inv.Unusable} {
 		for i := range gpus {
-			if g := &gpus[i]; g.Name == "" {
-				g.Name = want.find(model{g.Vendor, g.DeviceID, g.Revision})
+			if g := &gpus[i]; g.Model == "" {
+				g.Model = want.find(model{g.Vendor, g.DeviceID, g.Revision})
 			}
 		}
 	}

@@ -39,8 +39,8 @@ func TestSourcesOfNames(t *testing.T) {
 			}
 			inv, err := Discover(r)
 			require.NoError(t, err)
-			require.Equal(t, tc.amd, inv.GPUsOf(AMD)[0].Name)
-			require.Equal(t, tc.nvidia, inv.GPUsOf(NVIDIA)[0].Name)
+			require.Equal(t, tc.amd, inv.GPUsOf(AMD)[0].Model)
+			require.Equal(t, tc.nvidia, inv.GPUsOf(NVIDIA)[0].Model)
 		})
 	}
 }

@@ -20,8 +20,22 @@ type Slot struct {
 	// is "" if the hardware has none, and on a partition if the kernel gives all partitions
 	// the id of the whole GPU. So no two GPUs share an id.
 	UniqueID string `json:"unique_id,omitempty"`
-	GFX      string `json:"-"` // architecture, "gfx1100"; "" if KFD does not report it
+	GFX      string `json:"-"`              // architecture, "gfx1100"; "" if KFD does not report it
+	Model    string `json:"name,omitempty"` // for people; Discover finds one for every GPU, see names.go
 	Nodes    Nodes  `json:"-"`
+	Sysfs    string `json:"-"` // directory of the PCI device below /sys/devices
+	// DRM is the directory of the nodes: /sys/class/drm/cardN (or renderDN), for a
+	// partition /sys/devices/platform/amdgpu_xcp_N (or .N).
+	DRM string `json:"-"`
+}
+
+// Own returns the directory with the values of this GPU alone. Each partition after the
+// first has a platform device (amdxcp).
+func (s Slot) Own() string {
+	if s.Partition > 0 {
+		return s.DRM
+	}
+	return s.Sysfs
 }
 
 // Stored returns the members that a file of the unit stores. The others can change.

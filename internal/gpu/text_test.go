@@ -14,7 +14,7 @@ func (i Inventory) String() string {
 	}
 	for _, v := range []Vendor{AMD, NVIDIA} {
 		for n, g := range i.GPUsOf(v) {
-			fmt.Fprintf(&b, "%s GPU %d: %s\n", v.Label(), n, g.Name)
+			fmt.Fprintf(&b, "%s GPU %d: %s\n", v.Label(), n, g.Model)
 			line("pci", "%s %04x:%02x class %06x driver %s", g.PCI, g.DeviceID, g.Revision, g.Class, g.Driver)
 			line("render", "%s %s", g.Render.Path, g.Render.Number())
 			if g.Card != nil {
@@ -31,7 +31,7 @@ func (i Inventory) String() string {
 		}
 	}
 	for _, l := range i.Unusable {
-		fmt.Fprintf(&b, "left out: %s %s (%s)\n", l.PCI, l.Name, l.Reason)
+		fmt.Fprintf(&b, "left out: %s %s (%s)\n", l.PCI, l.Model, l.Reason)
 		line("because", "%s", l.Detail)
 	}
 	fmt.Fprintf(&b, "kfd: %s\n", i.KFD.Text())

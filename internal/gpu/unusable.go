@@ -76,9 +76,9 @@ func newUnusable(f function, why Reason, format string, args ...any) GPU {
 		Detail: fmt.Sprintf(format, args...)}
 	switch {
 	case f.hangs:
-		l.Name = l.Vendor.Label() + " GPU"
+		l.Model = l.Vendor.Label() + " GPU"
 	case l.Vendor == "":
-		l.Name = fmt.Sprintf("display %04x:%04x", f.vendor, f.device)
+		l.Model = fmt.Sprintf("display %04x:%04x", f.vendor, f.device)
 	}
 	return l
 }

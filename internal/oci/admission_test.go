@@ -23,9 +23,11 @@ func handedOver(t *testing.T, f admission.File) *testbed {
 		c.GPUs, c.Visible = []GPU{gpuB, gpuA}, []string{"AMD_VISIBLE_DEVICES"}
 		c.Leases, c.Quarantine = &Leases{Dir: b.path("leases")}, b.path("admission.json")
 	})
-	f.Memory = slices.Clone(f.Memory)
-	for i, m := range f.Memory {
-		f.Memory[i].Files = []string{b.path(m.Files[0])}
+	f.GPUs = slices.Clone(f.GPUs)
+	for i, g := range f.GPUs {
+		if len(g.Files) > 0 {
+			f.GPUs[i].Files = []string{b.path(g.Files[0])}
+		}
 	}
 	b.put(t, "admission.json", string(admission.Encode(f)))
 	b.sleep = func(time.Duration) { t.Fatal("a task waits though a GPU is there for it") }
@@ -53,8 +55,8 @@ func TestRerunAfterAFaultGetsAnotherGPU(t *testing.T) {
 	b.bundle(t, "task", env("SECRET=one"))
 	require.NotEqual(t, known, b.likeOf(t))
 
-	b = handedOver(t, admission.File{Avoid: []admission.Avoided{{Name: "GPU-3c4d", StepHash: known},
-		{Name: "nobody's", StepHash: known}}})
+	b = handedOver(t, admission.File{GPUs: []admission.GPU{{Name: "GPU-3c4d", Avoid: []string{known}},
+		{Name: "nobody's", Avoid: []string{known}}}})
 	b.bundle(t, "task", env("SECRET=three", "A=b"))
 	require.NoError(t, b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), "c1"))
 	require.Equal(t, []string{second}, b.given(t), "not that which failed it")
@@ -62,13 +64,13 @@ func TestRerunAfterAFaultGetsAnotherGPU(t *testing.T) {
 	require.NoError(t, b.call("create", "--bundle", b.path("bundle"), "--pid-file", b.path("init.pid"), "c2"))
 	require.Equal(t, []string{first}, b.given(t), "where no other is free, that")
 
-	b = handedOver(t, admission.File{Avoid: []admission.Avoided{{Name: "GPU-3c4d", StepHash: known}}})
+	b = handedOver(t, admission.File{GPUs: []admission.GPU{{Name: "GPU-3c4d", Avoid: []string{known}}}})
 	require.NoError(t, b.task(t, "c3", "OTHER=1"))
 	require.Equal(t, []string{first}, b.given(t), "other tasks get it")
 }
 
 func TestGPUWithUsedMemoryIsNotLeased(t *testing.T) {
-	memory := []admission.IdleMemory{{Name: "GPU-3c4d", Files: []string{"used0"}, Most: 1000 << 20},
+	memory := []admission.GPU{{Name: "GPU-3c4d", Files: []string{"used0"}, Most: 1000 << 20},
 		{Name: "GPU-1a2b", Files: []string{"used1"}, Most: 1000 << 20}, {Name: "GPU-1a2b", Files: []string{"none"}, Most: 0}}
 	for name, c := range map[string]struct {
 		used0, used1 string
@@ -86,7 +88,7 @@ func TestGPUWithUsedMemoryIsNotLeased(t *testing.T) {
 			"ended; " + lease.RunAgain + " [container c1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := handedOver(t, admission.File{Memory: memory})
+			b := handedOver(t, admission.File{GPUs: memory})
 			b.put(t, "used0", c.used0)
 			b.put(t, "used1", c.used1)
 			pauses := 0
@@ -125,7 +127,7 @@ func TestLeaseHasTheStepHashOfItsTask(t *testing.T) {
 
 // Tasks get the GPU with the most free memory, and the one that others use only if no other is free.
 func TestGPUThatOthersUseIsLeasedLast(t *testing.T) {
-	b := handedOver(t, admission.File{Taken: []admission.Taken{{Name: "GPU-3c4d", Percent: 90}, {Name: "GPU of nobody", Percent: 1}}})
+	b := handedOver(t, admission.File{GPUs: []admission.GPU{{Name: "GPU-3c4d", Taken: 90}, {Name: "GPU of nobody", Taken: 1}}})
 	require.NoError(t, b.task(t, "c1"))
 	require.Equal(t, []string{second}, b.given(t))
 	require.NoError(t, b.task(t, "c2"))

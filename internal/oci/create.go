@@ -151,7 +151,8 @@ func (w *wrapper) addGPUs(e *edits.Edits, s *settings, c *cmdline.Call, b bundle
 	}
 	var own []int
 	if s.Leases == nil {
-		excluded := w.addMissing(w.readAdmission(s).Excluded, gpus)
+		excluded := w.readAdmission(s).Excluded
+		w.addMissing(excluded, gpus)
 		own, err = visible.SelectShared(gpus, s.Visible, f.env, excluded)
 		if _, again := errors.AsType[visible.ExcludedError](err); again {
 			err = w.runAgain(err)

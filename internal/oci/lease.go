@@ -29,7 +29,7 @@ func (w *wrapper) leaseGPUs(s *settings, c *cmdline.Call, doc *rawjson.Doc, gpus
 	}
 	got, err = w.leaseWithRetry(s, func() ([]int, error) {
 		want := w.readAdmission(s)
-		want.Excluded = w.addMissing(want.Excluded, gpus)
+		w.addMissing(want.Excluded, gpus)
 		if err := visible.SelectLeased(&want, gpus, s.Visible, env); err != nil || want.Count == 0 {
 			return nil, err
 		}
@@ -146,15 +146,13 @@ func (w *wrapper) leaseWithRetry(s *settings, try func() ([]int, error)) (got []
 
 // readAdmission reads the file of s.Quarantine: which GPUs are excluded, to avoid or not
 // ready. It finds none if the file is missing or unusable, see Config.Quarantine.
-func (w *wrapper) readAdmission(s *settings) (want lease.Want) {
-	if s.Quarantine == "" {
-		return want
+func (w *wrapper) readAdmission(s *settings) lease.Want {
+	var f admission.File
+	if s.Quarantine != "" {
+		if data, err := w.readTrusted(s.Quarantine); err == nil {
+			f, _ = admission.Decode(data)
+		}
 	}
-	data, err := w.readTrusted(s.Quarantine)
-	if err != nil {
-		return want
-	}
-	f, _ := admission.Decode(data)
 	return f.Want(s.GPUNames(), func(file string) ([]byte, error) {
 		data, _, err := readRegular(file)
 		return data, err
@@ -164,25 +162,22 @@ func (w *wrapper) readAdmission(s *settings) (want lease.Want) {
 // addMissing adds GPUs with a node that is missing, until the unit has described its GPUs
 // again. A missing node refuses a container of another engine (see inspect), because only
 // Concourse runs it again.
-func (w *wrapper) addMissing(excluded []lease.Excluded, gpus []visible.GPU) []lease.Excluded {
+func (w *wrapper) addMissing(excluded map[int]string, gpus []visible.GPU) {
 	if w.foreign {
-		return excluded
+		return
 	}
-	known := excluded
 	for i, g := range gpus {
-		if slices.ContainsFunc(known, func(e lease.Excluded) bool { return e.GPU == i }) {
+		if excluded[i] != "" {
 			continue
 		}
 		for _, n := range g.Nodes {
 			var st unix.Stat_t
 			if errors.Is(w.lstat(n.HostPath, &st), unix.ENOENT) {
-				reason := "is missing: no " + n.HostPath
-				excluded = append(excluded, lease.Excluded{GPU: i, Reason: reason})
+				excluded[i] = "is missing: no " + n.HostPath
 				break
 			}
 		}
 	}
-	return excluded
 }
 
 // runAgain appends lease.RunAgain to an error in a task of Concourse: the unit is about to

@@ -250,8 +250,8 @@ func TestRefusalOfATaskIsInItsLog(t *testing.T) {
 // A create that waits looks 180 times, and is refused once; one that gets its GPU in the
 // end is not refused at all.
 func TestEachRefusedContainerIsCountedOnce(t *testing.T) {
-	sick := admission.File{GPUs: []admission.Quarantined{{Name: "GPU-3c4d", Reason: hung}}}
-	full := admission.File{Memory: []admission.IdleMemory{{Name: "GPU-1a2b", Files: []string{"used"}, Most: 1},
+	sick := admission.File{GPUs: []admission.GPU{{Name: "GPU-3c4d", Reason: hung}}}
+	full := admission.File{GPUs: []admission.GPU{{Name: "GPU-1a2b", Files: []string{"used"}, Most: 1},
 		{Name: "GPU-3c4d", Files: []string{"used"}, Most: 1}}}
 	for name, c := range map[string]struct {
 		file   admission.File

@@ -23,9 +23,9 @@ func quarantining(b *testbed) func(*Config) {
 
 func (b *testbed) quarantine(t *testing.T, names ...string) {
 	t.Helper()
-	var gpus []admission.Quarantined
+	var gpus []admission.GPU
 	for _, n := range names {
-		gpus = append(gpus, admission.Quarantined{Name: n, Reason: hung})
+		gpus = append(gpus, admission.GPU{Name: n, Reason: hung})
 	}
 	b.put(t, "admission.json", string(admission.Encode(admission.File{GPUs: gpus})))
 }
@@ -178,7 +178,7 @@ func TestUnusableListQuarantinesNoGPU(t *testing.T) {
 			if name == "another's" && os.Geteuid() != 0 {
 				require.NotEmpty(t, b.dir) // the file is this user's, and the wrapper now another's
 			}
-			require.Empty(t, b.readAdmission(s))
+			require.Empty(t, b.readAdmission(s).Excluded)
 		})
 	}
 }

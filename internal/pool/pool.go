@@ -67,24 +67,19 @@ func (v View) Excluded() bool { return v.Service != nil && v.Service.State != qu
 
 // Lease describes the holder of a GPU.
 type Lease struct {
-	Held bool       `json:"held"`
-	Kind lease.Kind `json:"kind,omitempty"` // of the holder
-	// Container is the holder: task handle, short id of an engine, container of a pod, id of a run.
-	Container string     `json:"container,omitempty"`
-	Namespace string     `json:"namespace,omitempty"` // of the pod
-	Pod       string     `json:"pod,omitempty"`
-	Title     string     `json:"title,omitempty"` // of a run
-	Since     *time.Time `json:"since,omitempty"`
-	Doubt     string     `json:"doubt,omitempty"` // why the lease is valid although its holder cannot be seen
+	Held   bool   `json:"held"`
+	Holder        // of a held GPU
+	Doubt  string `json:"doubt,omitempty"` // why the lease is valid although its holder cannot be seen
 	// Clocks is the level of clocks that are fixed for a benchmark, "" without one.
 	Clocks fixedclocks.Level `json:"clocks,omitempty"`
 	Last   *Holder           `json:"last,omitempty"` // the last holder of a free GPU
 }
 
-// Holder describes a container that had a GPU.
+// Holder describes a container or run that has a GPU, or had it.
 type Holder struct {
-	Kind      lease.Kind `json:"kind,omitempty"`
-	Container string     `json:"container"`
+	Kind lease.Kind `json:"kind,omitempty"`
+	// Container is a task's handle, the short id of an engine, the container of a pod or the id of a run.
+	Container string     `json:"container,omitempty"`
 	Namespace string     `json:"namespace,omitempty"` // of the pod
 	Pod       string     `json:"pod,omitempty"`
 	Title     string     `json:"title,omitempty"` // of a run
@@ -102,11 +97,6 @@ func (h Holder) Name() string {
 	return h.Container
 }
 
-// Holder returns the current holder.
-func (l Lease) Holder() Holder {
-	return Holder{l.Kind, l.Container, l.Namespace, l.Pod, l.Title, l.Since}
-}
-
 func holderOf(s lease.State) Holder {
 	h := Holder{Kind: s.Kind, Container: s.ShortName(), Title: s.Title}
 	if namespace, pod, container := s.Pod(); pod != "" {
@@ -122,8 +112,7 @@ func holderOf(s lease.State) Holder {
 func leaseOf(s lease.State) Lease {
 	l, h := Lease{Held: s.Held, Doubt: s.Doubt}, holderOf(s)
 	if s.Held {
-		l.Kind, l.Container, l.Namespace, l.Pod, l.Since = h.Kind, h.Container, h.Namespace, h.Pod, h.Since
-		l.Title = h.Title
+		l.Holder = h
 	} else if h.Container != "" {
 		l.Last = &h
 	}

@@ -13,9 +13,9 @@ import (
 
 // quarantines has the unit's charm quarantine GPUs of this bed's unit, by name.
 func (b *bed) quarantines(names ...string) {
-	var gpus []admission.Quarantined
+	var gpus []admission.GPU
 	for _, n := range names {
-		gpus = append(gpus, admission.Quarantined{Name: n, Reason: "has been quarantined since 2026-08-01 14:03:05 UTC: hangs"})
+		gpus = append(gpus, admission.GPU{Name: n, Reason: "has been quarantined since 2026-08-01 14:03:05 UTC: hangs"})
 	}
 	require.NoError(b.t, os.WriteFile(b.path("admission.json"), admission.Encode(admission.File{GPUs: gpus}), 0o644))
 }

@@ -90,7 +90,7 @@ func fleetOf(gpus int) fleet.Report {
 			View: pool.View{Lease: &pool.Lease{}}, Activity: of(.02), Power: of(45.), Holders: []fleet.Holder{}}
 		if build := i / 2; i%5 > 1 {
 			since := now.Add(-time.Duration(3+i%97) * time.Minute)
-			g.Use, g.Lease, g.Activity, g.Power = fleet.Leased, &pool.Lease{Held: true, Since: &since}, of(.4+.05*float64(i%11)), of(180.+float64(i%100))
+			g.Use, g.Lease, g.Activity, g.Power = fleet.Leased, &pool.Lease{Held: true, Holder: pool.Holder{Since: &since}}, of(.4+.05*float64(i%11)), of(180.+float64(i%100))
 			g.Holders = []fleet.Holder{{Container: fmt.Sprintf("eb2a4fe8-e932-49c4-b519-4f1da190%04x", build), Team: teams[build%4], Pipeline: "rocm-7",
 				Job: fmt.Sprintf("unit-%d", build%7), Build: fmt.Sprint(100 + build), Step: "test", URL: fmt.Sprintf("https://ci.example.com/builds/%d", 4000+build)}}
 		}

@@ -73,7 +73,7 @@ func use(s *api.Status, i int) {
 		idle(s)
 		return
 	}
-	s.Lease = &pool.Lease{Held: true, Container: task, Since: &since}
+	s.Lease = &pool.Lease{Held: true, Holder: pool.Holder{Container: task, Since: &since}}
 	s.Users = []api.User{{Container: task, Processes: 2, Memory: map[string]float64{"vram": 13e9, "gtt": 3e7, "kfd": 12e9},
 		Engines: map[string]float64{"gfx": 2521.5, "dma": 12}, Busy: map[string]float64{"gfx": .83, "dma": .01}, Units: of(104.)}}
 }

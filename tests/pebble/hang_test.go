@@ -79,11 +79,11 @@ func TestHangThatTheCheckNoLongerActsOn(t *testing.T) {
 func TestHungGPURestartsNothing(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t, append(soon(), "exporter serve", watchdog)...)
-	list, err := monitor.All(u.gpus)()
+	list, _, err := monitor.All(u.gpus)()
 	require.NoError(t, err)
 	d := u.start(t)
 	pid := d.serving()
-	file := list[0].Dir + "/gpu_busy_percent"
+	file := list[0].Sysfs + "/gpu_busy_percent"
 	require.NoError(t, u.gpus.Remove(file))
 	require.NoError(t, unix.Mkfifo(u.gpus.Path(file), 0o644)) // no one writes
 	require.NoError(t, syscall.Kill(pid, syscall.SIGHUP))     // or it would keep the old one

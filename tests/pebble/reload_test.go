@@ -21,9 +21,9 @@ import (
 // it.
 func (u *unit) slow(t *testing.T) (reached chan struct{}, answer func()) {
 	t.Helper()
-	list, err := monitor.All(u.gpus)()
+	list, _, err := monitor.All(u.gpus)()
 	require.NoError(t, err)
-	path := u.gpus.Path(list[0].Dir + "/gpu_busy_percent")
+	path := u.gpus.Path(list[0].Sysfs + "/gpu_busy_percent")
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, unix.Mkfifo(path, 0o644))
 	reached = make(chan struct{})

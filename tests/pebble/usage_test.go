@@ -77,9 +77,9 @@ func task(t *testing.T, node string) (pid int, fd string) {
 func TestExporterReportsWhoUsesTheGPUOfAnotherUsersProcess(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t)
-	list, err := monitor.All(u.gpus)()
+	list, _, err := monitor.All(u.gpus)()
 	require.NoError(t, err)
-	nodes, err := u.gpus.ReadDir(list[0].Own + "/drm")
+	nodes, err := u.gpus.ReadDir(list[0].Own() + "/drm")
 	require.NoError(t, err)
 	node := nodes[len(nodes)-1].Name()
 	require.True(t, strings.HasPrefix(node, "renderD"), node)

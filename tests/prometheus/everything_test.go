@@ -69,12 +69,12 @@ const leases = "/run/leases.json"
 // because it is written only once, and an old report is ignored.
 func leaseReport(t *testing.T, r host.Root) string {
 	t.Helper()
-	devices, err := monitor.All(r)()
+	devices, _, err := monitor.All(r)()
 	require.NoError(t, err)
 	require.NotEmpty(t, devices)
 	since, report := time.Now().Add(-time.Hour), pool.Report{At: time.Now().Add(90 * time.Second)}
 	for _, d := range devices {
-		report.GPUs = append(report.GPUs, pool.ReportedLease{Name: d.Address(), Lease: pool.Lease{Held: true, Container: "4f1c", Since: &since}})
+		report.GPUs = append(report.GPUs, pool.ReportedLease{Name: d.Address(), Lease: pool.Lease{Held: true, Holder: pool.Holder{Container: "4f1c", Since: &since}}})
 	}
 	data, err := json.Marshal(report)
 	require.NoError(t, err)
@@ -87,7 +87,7 @@ const service = "/run/service.json"
 // serviceReport has the last GPU quarantined.
 func serviceReport(t *testing.T, r host.Root) string {
 	t.Helper()
-	devices, err := monitor.All(r)()
+	devices, _, err := monitor.All(r)()
 	require.NoError(t, err)
 	l := quarantine.Look{At: time.Now(), Policy: quarantine.Auto}
 	for _, d := range devices {

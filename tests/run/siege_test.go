@@ -205,7 +205,7 @@ func (s *siege) fallSick(i int) {
 	for _, name := range []string{itoa(128 + i), s.names[i]} {
 		require.NoError(s.t, os.WriteFile(filepath.Join(s.stage, "sick-"+name), nil, 0o644))
 	}
-	data := admission.Encode(admission.File{GPUs: []admission.Quarantined{
+	data := admission.Encode(admission.File{GPUs: []admission.GPU{
 		{Name: s.states()[i].GPU, Reason: "has been quarantined since 12:00: hangs"}}})
 	require.NoError(s.t, s.root.WriteFile(quarantine.AdmissionFile, data, 0o644))
 	require.NoError(s.t, os.WriteFile(filepath.Join(s.stage, "quarantined"), nil, 0o644))

@@ -18,6 +18,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -258,7 +259,7 @@ func (m *machine) scan() {
 	result := usage.Result{At: m.now}
 	known := false
 	for g, card := range cards {
-		used := usage.Used{Device: usage.Device{PCI: card.pci}}
+		used := usage.Used{Slot: gpu.Slot{PCI: card.pci}}
 		for _, c := range m.tasks {
 			_, scanned := c.set["scanned"]
 			known = known || scanned

@@ -21,13 +21,13 @@ func describeGPUs(r host.Root, gpus []gpu.GPU) error {
 		g := &gpus[i]
 		unusable := slices.IndexFunc(inv.Unusable, func(l gpu.GPU) bool { return l.PCI == g.PCI })
 		if unusable >= 0 {
-			g.Name, g.NotInKFD = inv.Unusable[unusable].Name, inv.Unusable[unusable].Reason == gpu.NoCompute
+			g.Model, g.NotInKFD = inv.Unusable[unusable].Model, inv.Unusable[unusable].Reason == gpu.NoCompute
 		}
 		if found := inv.Find(g.PCI); found != nil {
-			g.Name, g.GFX, g.NotInKFD = found.Name, found.GFX, found.NotInKFD
+			g.Model, g.GFX, g.NotInKFD = found.Model, found.GFX, found.NotInKFD
 		}
 		g.GFX = chips.Find(g.DeviceID, g.GFX).GFX
-		g.Name = cmp.Or(g.Name, "AMD GPU")
+		g.Model = cmp.Or(g.Model, "AMD GPU")
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func (f DriverFacts) Print(w io.Writer) error {
 	line("resources", "%d CPUs, %s memory, %s free on /", f.CPUs, units.FormatGB(f.Memory), units.FormatGB(f.Disk))
 	for _, g := range f.GPUs {
 		id := fmt.Sprintf("1002:%04x", g.DeviceID)
-		name := strings.TrimSuffix(g.Name, " "+id) // a GPU without a name has its id
+		name := strings.TrimSuffix(g.Model, " "+id) // a GPU without a name has its id
 		chip := strings.Join(strings.Fields(fmt.Sprint(id, " ", family(g), " ", g.GFX)), " ")
 		driver := cmp.Or(g.Driver, "no driver")
 		if g.NotInKFD {

@@ -37,7 +37,7 @@ func TestCurrentStateHasLeasesAndQuarantine(t *testing.T) {
 	all := gpus(2, nil)
 	require.NoError(t, api.File(own).Write(r, api.Report{Time: hosttest.Now, GPUs: all}))
 	require.NoError(t, pool.LeaseFile.Write(r, pool.Report{At: hosttest.Now, GPUs: []pool.ReportedLease{
-		{Name: all[1].PCI, Lease: pool.Lease{Held: true, Container: "4f1c"}}}}))
+		{Name: all[1].PCI, Lease: pool.Lease{Held: true, Holder: pool.Holder{Container: "4f1c"}}}}}))
 	require.NoError(t, quarantine.RecordFile.Write(r, quarantine.Record{GPUs: []quarantine.GPU{
 		{Ref: quarantine.Ref{Name: all[0].PCI}, State: quarantine.Quarantined, Reason: "hangs", QuarantinedBy: quarantine.ByHealth, QuarantinedSince: new(hosttest.Now)}}}))
 	report, err := Current(r, own, hosttest.Now)

@@ -43,7 +43,7 @@ func seenOf(all []api.Status) (seen []quarantine.Reading) {
 		if s.Vendor != "" && !gpu.Vendor(s.Vendor).Has(gpu.Quarantine) {
 			continue
 		}
-		one := quarantine.Reading{Slot: s.Slot(), Name: s.Name, Up: s.Up, State: s.Health.State,
+		one := quarantine.Reading{Slot: s.Slot(), Up: s.Up, State: s.Health.State,
 			Faults: s.Health.Faults, Open: openIn(s.Users), Processes: s.Processes, Integrated: s.Integrated}
 		if one.Memory, one.Total = s.MemoryUsed, s.MemoryTotal; s.Partitions > 1 {
 			one.Partition, one.Memory, one.Total = true, nil, nil

@@ -58,7 +58,7 @@ func (p *preflight) nodes(g worker.GPUs, inv gpu.Inventory) []Check {
 	for _, one := range g.All {
 		checks = append(checks, ok(
 			"node "+one.Render.Path, "%s, mode %04o, group %d: %s", one.Render.Number(), one.Render.Mode,
-			one.Render.GID, one.Name))
+			one.Render.GID, one.Model))
 	}
 	return checks
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
@@ -245,13 +246,13 @@ func (u *clockWatch) open() error {
 	if u.reader != nil {
 		return nil
 	}
-	devices, err := monitor.Of(u.Host.Root, gpu.VendorWith(gpu.Clocks))()
+	devices, _, err := monitor.Of(u.Host.Root, gpu.VendorWith(gpu.Clocks))()
 	if err != nil {
 		return err
 	}
 	for _, d := range devices {
 		if d.Address() == u.name {
-			u.reader = amdgpu.NewReader(d.AMD(), amdgpu.Options{Root: string(u.Host.Root), Now: u.Host.Now})
+			u.reader = amdgpu.NewReader(reading.AMD(d), amdgpu.Options{Root: string(u.Host.Root), Now: u.Host.Now})
 			return nil
 		}
 	}

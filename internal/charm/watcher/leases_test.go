@@ -44,11 +44,17 @@ func TestGPUOpenWithoutALeaseIsNotLeased(t *testing.T) {
 	u := leaseUnit(t, leasing())
 	runs(t, u.Host.Root, "4711")
 	first := leasedName(t, u, 0)
-	open := func() []admission.Quarantined {
+	open := func() map[string]string {
+		reasons := map[string]string{}
 		f, _ := admission.Decode([]byte(quarantinedNow(t, u.Host.Root)))
-		return f.GPUs
+		for _, g := range f.GPUs {
+			if g.Reason != "" {
+				reasons[g.Name] = g.Reason
+			}
+		}
+		return reasons
 	}
-	want := []admission.Quarantined{{Name: first, Reason: "is open in container " + other + ", which has not leased it (fly containers shows its build)"}}
+	want := map[string]string{first: "is open in container " + other + ", which has not leased it (fly containers shows its build)"}
 	watched := func(containers ...string) {
 		openIn(t, u, containers...)
 		watched(t, u)
@@ -157,10 +163,10 @@ func TestGPUStatusShowsTheKindOfTheHolder(t *testing.T) {
 		g.Name, g.Index, g.PCI, g.Since = "", nil, "", nil
 	}
 	require.Equal(t, []pool.ReportedLease{
-		{Lease: pool.Lease{Held: true, Kind: lease.Container, Container: "0123456789ab"}, Engine: "docker"},
-		{Lease: pool.Lease{Held: true, Kind: lease.Pod, Container: "main", Namespace: "team-a", Pod: "train-0"}},
-		{Lease: pool.Lease{Held: true, Kind: lease.Task, Container: "4f1c"}, Clocks: &pool.Clocks{Level: "profile_standard", Container: "4f1c", Since: time.UnixMilli(1767322920000).UTC()}},
-		{Lease: pool.Lease{Held: true, Kind: lease.Pod, Container: lease.StartingPod}},
+		{Lease: pool.Lease{Held: true, Holder: pool.Holder{Kind: lease.Container, Container: "0123456789ab"}}, Engine: "docker"},
+		{Lease: pool.Lease{Held: true, Holder: pool.Holder{Kind: lease.Pod, Container: "main", Namespace: "team-a", Pod: "train-0"}}},
+		{Lease: pool.Lease{Held: true, Holder: pool.Holder{Kind: lease.Task, Container: "4f1c"}}, Clocks: &pool.Clocks{Level: "profile_standard", Container: "4f1c", Since: time.UnixMilli(1767322920000).UTC()}},
+		{Lease: pool.Lease{Held: true, Holder: pool.Holder{Kind: lease.Pod, Container: lease.StartingPod}}},
 	}, report.GPUs)
 }
 

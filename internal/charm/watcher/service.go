@@ -141,36 +141,30 @@ func (u *Unit) changeRecord(change func(quarantine.Record) (quarantine.Record, e
 // It removes the file if all GPUs are available.
 func (u *Unit) writeAdmission(r quarantine.Record) error {
 	var f admission.File
-	for _, g := range r.NotInService() {
-		f.GPUs = append(f.GPUs, admission.Quarantined{Name: g.Name, Reason: g.Text()})
-	}
+	avoid := r.Avoid()
+	leases, err := u.readLeases()
+	leased := err == nil && leases != nil
 	for _, g := range r.GPUs {
-		if g.State == quarantine.InService && g.OpenIn != "" {
-			f.GPUs = append(f.GPUs, admission.Quarantined{
-				Name: g.Name,
-				Reason: "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows " +
-					"its build)",
-			})
-			continue
+		one, inService := admission.GPU{Name: g.Name, Avoid: avoid[g.Name]}, g.State == quarantine.InService
+		switch text := u.keptText(g); {
+		case !inService:
+			one.Reason = g.Text()
+		case g.OpenIn != "":
+			one.Reason = "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows its build)"
+		case text != "":
+			one.Reason = "is kept from tasks: " + text
 		}
-		if text := u.keptText(g); text != "" && g.State == quarantine.InService {
-			f.GPUs = append(f.GPUs, admission.Quarantined{Name: g.Name, Reason: "is kept from tasks: " + text})
+		if most, ok := g.MaxIdleMemory(); leased && ok && inService {
+			one.Files, one.Most = memoryFiles(g), most
 		}
-	}
-	for _, a := range r.Avoid() {
-		f.Avoid = append(f.Avoid, admission.Avoided{Name: a.GPU, StepHash: a.StepHash})
-	}
-	if l, err := u.readLeases(); err == nil && l != nil {
-		for _, g := range r.GPUs {
-			if most, ok := g.MaxIdleMemory(); ok && g.State == quarantine.InService {
-				f.Memory = append(f.Memory, admission.IdleMemory{Name: g.Name, Files: memoryFiles(g), Most: most})
-			}
-			if share := g.Memory.FreeShare(); share < 1 {
-				f.Taken = append(f.Taken, admission.Taken{Name: g.Name, Percent: uint64(100 - 100*share)})
-			}
+		if leased {
+			one.Taken = uint64(100 - 100*g.Memory.FreeShare())
+		}
+		if !one.IsZero() {
+			f.GPUs = append(f.GPUs, one)
 		}
 	}
-	if len(f.GPUs)+len(f.Avoid)+len(f.Memory)+len(f.Taken) == 0 {
+	if len(f.GPUs) == 0 {
 		return u.Host.Remove(quarantine.AdmissionFile)
 	}
 	want := admission.Encode(f)

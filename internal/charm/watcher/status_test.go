@@ -244,7 +244,7 @@ func TestLeaseReportExistsOnlyWithLeases(t *testing.T) {
 func TestWrapperActionsAndExporterUseOneName(t *testing.T) {
 	for _, name := range []string{"amd", "mi210x4", "mi300x-cpx", "apu-gfx1103"} {
 		u := leaseUnitOn(t, name, leasing())
-		devices, err := monitor.All(u.Host.Root)()
+		devices, _, err := monitor.All(u.Host.Root)()
 		require.NoError(t, err)
 		inv, err := gpu.Discover(u.Host.Root)
 		require.NoError(t, err)

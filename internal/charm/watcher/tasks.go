@@ -153,7 +153,7 @@ func describeGPU(address string, seen []quarantine.Reading, r quarantine.Record)
 		return "GPU " + address
 	}
 	s := seen[at]
-	words := []string{strings.TrimSpace(s.Name + " " + s.GFX), address, string(s.State)}
+	words := []string{strings.TrimSpace(s.Model + " " + s.GFX), address, string(s.State)}
 	if g := r.Find(address); g != nil {
 		words = append(words, g.Memory.Text())
 	}

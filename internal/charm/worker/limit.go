@@ -105,7 +105,7 @@ func eachGPU(o Observed, g GPUs) (each []fleetfile.GPU) {
 		if !g.Vendor.Has(gpu.Quarantine) {
 			record.Service = nil // it is not watched
 		}
-		published := relation.NewPublishedGPU(record, one.Name)
+		published := relation.NewPublishedGPU(record, one.Model)
 		each = append(each, published)
 	}
 	return each

@@ -100,7 +100,7 @@ func runMachine(r host.Root) (m gpurun.Machine, err error) {
 		}
 		devices := devicesOf(g)
 		leased = append(leased, devices...)
-		m.GPUs = append(m.GPUs, gpurun.GPU{Slot: g.Slot, Model: g.Name, Devices: devices,
+		m.GPUs = append(m.GPUs, gpurun.GPU{Slot: g.Slot, Model: g.Model, Devices: devices,
 			Order: slices.IndexFunc(order, func(o gpu.GPU) bool { return o.Address() == g.Address() }),
 			Total: r.Path(g.Sysfs + "/mem_info_vram_total"), Used: r.Path(g.Sysfs + "/mem_info_vram_used"),
 			Clocks: ClockSetting(r, c, g.Address())})

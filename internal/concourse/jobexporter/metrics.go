@@ -248,12 +248,6 @@ func (n archWorkers) add(w worker) {
 	}
 }
 
-func (v *view) addArchs(n archWorkers) {
-	for arch, workers := range n {
-		v.put(requiredArch, float64(workers), arch)
-	}
-}
-
 // finish adds the sums.
 func (v *view) finish(teamsSeen int) []prometheus.Metric {
 	v.put(jobsTotal, float64(v.jobs))

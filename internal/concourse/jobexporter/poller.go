@@ -126,7 +126,9 @@ func (p *Poller) ask(ctx context.Context) ([]prometheus.Metric, Site, error) {
 		}); err != nil {
 			return nil, Site{}, err
 		}
-		v.addArchs(n)
+		for arch, workers := range n {
+			v.put(requiredArch, float64(workers), arch)
+		}
 	}
 	now := p.o.Now()
 	for _, team := range found {

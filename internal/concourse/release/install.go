@@ -176,9 +176,6 @@ func (r Install) Obtain(ctx context.Context, h host.Host) (tarball, sum string, 
 
 var versionInText = lazyregexp.New(`\b[0-9]+\.[0-9]+\.[0-9]+\b`)
 
-// programs returns the programs that a worker needs from a release.
-func programs() []string { return []string{"bin/concourse", "bin/containerd", "bin/runc"} }
-
 // unpack creates the folder id from the tarball from, a path for this process. Until the
 // last rename the folder is called .unpack-<id>. Remains of a killed run in it are removed.
 func (r Release) unpack(ctx context.Context, h host.Host, id, from string, o origin) error {
@@ -230,7 +227,7 @@ func (r Release) unpack(ctx context.Context, h host.Host, id, from string, o ori
 // is the first time that a program of the release runs. Its checksum has been verified, or
 // the operator attached it.
 func releaseVersion(ctx context.Context, h host.Host, dir string) (string, error) {
-	for _, p := range programs() {
+	for _, p := range []string{"bin/concourse", "bin/containerd", "bin/runc"} { // which a worker needs
 		st, err := h.Stat(path.Join(dir, p))
 		if err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
 			return "", problem(p + " is missing or not executable")

@@ -118,7 +118,7 @@ func (s Status) Slot() gpu.Slot {
 		id = "" // it is a serial number or an address
 	}
 	return gpu.Slot{Vendor: gpu.Vendor(s.Vendor), Index: s.Index, PCI: s.PCI, Partition: s.Partition, UniqueID: id,
-		GFX: s.GFX}
+		GFX: s.GFX, Model: s.Name}
 }
 
 // Health holds a GPU's judgement; package health has the formula.

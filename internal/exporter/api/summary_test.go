@@ -62,7 +62,7 @@ func TestHolderIsTheFirstUser(t *testing.T) {
 		{Container: "", Processes: 1, Memory: map[string]float64{"gtt": 1 << 20, "vram": 1 << 30}},
 		{Container: usage.Other, Processes: 2, Engines: map[string]float64{"gfx": 123}},
 		{Container: "c", Processes: 1, Units: &cus, Engines: map[string]float64{"gfx": 10, "enc": 1}, Busy: map[string]float64{"gfx": .834}},
-	}, View: pool.View{Lease: &pool.Lease{Held: true, Container: "c", Since: &since, Clocks: "fixed", Doubt: "x"}}}
+	}, View: pool.View{Lease: &pool.Lease{Held: true, Holder: pool.Holder{Container: "c", Since: &since}, Clocks: "fixed", Doubt: "x"}}}
 	uses := UsesOf(s, now)
 	require.Len(t, uses, 3)
 	require.Equal(t, Use{Name: "c", Processes: 1, Engines: "enc 1.0s, gfx 83 % (10.0s)", Units: "60", Lease: "12m, in doubt, clocks fixed"}, uses[0])
@@ -70,12 +70,12 @@ func TestHolderIsTheFirstUser(t *testing.T) {
 	require.Equal(t, Use{Name: "no container", Processes: 1, Memory: "1.0 GiB vram, 1 MiB gtt"}, uses[1])
 	require.Equal(t, Use{Name: "other containers", Processes: 2, Engines: "gfx 2m3s"}, uses[2])
 
-	for want, one := range map[string]pool.Lease{"unknown": {Held: true}, "pod ns/p, container c": {Held: true, Namespace: "ns", Pod: "p", Container: "c"},
-		"run-4f1c0a2b91d3 (ada: pytest)": {Held: true, Kind: lease.Run, Container: "run-4f1c0a2b91d3", Title: "ada: pytest"}} {
+	for want, one := range map[string]pool.Lease{"unknown": {Held: true}, "pod ns/p, container c": {Held: true, Holder: pool.Holder{Namespace: "ns", Pod: "p", Container: "c"}},
+		"run-4f1c0a2b91d3 (ada: pytest)": {Held: true, Holder: pool.Holder{Kind: lease.Run, Container: "run-4f1c0a2b91d3", Title: "ada: pytest"}}} {
 		uses = UsesOf(Status{View: pool.View{Lease: &one}}, now)
 		require.Equal(t, []Use{{Name: want, Lease: "held"}}, uses)
 	}
-	require.Empty(t, UsesOf(Status{View: pool.View{Lease: &pool.Lease{Container: "c"}}}, now), "it was returned")
+	require.Empty(t, UsesOf(Status{View: pool.View{Lease: &pool.Lease{Holder: pool.Holder{Container: "c"}}}}, now), "it was returned")
 }
 
 // A display and the driver itself use up to a tenth.

@@ -40,7 +40,7 @@ func UsesOf(s Status, at time.Time) []Use {
 	var out []Use
 	holder := ""
 	if l := s.Lease; l != nil && l.Held {
-		use := Use{Name: cmp.Or(l.Holder().Name(), "unknown"), Lease: "held"}
+		use := Use{Name: cmp.Or(l.Name(), "unknown"), Lease: "held"}
 		if l.Since != nil {
 			use.Lease = units.Age(at.Sub(*l.Since))
 		}

@@ -47,7 +47,7 @@ func TestAnswerOfTheExporterIsRead(t *testing.T) {
 	status := api.Status{Index: 3, Vendor: "amd", Name: "MI300X\x1b[2J", PCI: "0000:03:00.0", GFX: "gfx942", Partition: 1, Partitions: 8,
 		Health: api.Health{State: health.Critical, Reason: "hangs"}, Activity: &ratio, Power: &watts, MemoryTotal: &watts,
 		Users: []api.User{{Container: "c", Processes: 2}},
-		View: pool.View{Lease: &pool.Lease{Held: true, Container: "c", Since: &since},
+		View: pool.View{Lease: &pool.Lease{Held: true, Holder: pool.Holder{Container: "c", Since: &since}},
 			Service: &pool.Service{State: quarantine.Quarantined, Since: since, Why: "hangs", By: quarantine.ByHealth}}}
 	data, err := json.Marshal(api.Report{GPUs: []api.Status{status}})
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestValuesOfAnotherProgramAreReplaced(t *testing.T) {
 	require.Equal(t, 1, of(`"partitions":0`).Partitions)
 	require.Equal(t, strings.Repeat("a", maxName)+"...", of(`"name":"`+strings.Repeat("a", 500)+`"`).Name)
 	lease := of(`"lease":{"held":true,"kind":"task","clocks":"fixed","last":{"container":"a"},"container":"c\u0000"}`).Lease
-	require.Equal(t, pool.Lease{Held: true, Container: "c?"}, *lease)
+	require.Equal(t, pool.Lease{Held: true, Holder: pool.Holder{Container: "c?"}}, *lease)
 }
 
 func TestNumbersOfAGPUHaveLimits(t *testing.T) {

@@ -96,7 +96,7 @@ func TestWatchScansOnItsTimer(t *testing.T) {
 		g := m.gpu(t)
 		require.Equal(t, &Traffic{Received: 1, Sent: 1}, g.Traffic)
 		require.Equal(t, uint64(1), g.State.RAS.Errors.Uncorrectable)
-		require.Len(t, m.histories.find(g.Device).Activity, 6)
+		require.Len(t, m.histories.find(g.Slot).Activity, 6)
 		cancel()
 		<-done
 	})

@@ -13,16 +13,16 @@ func divide(gpus []GPU) {
 	number := map[string]int{}
 	for i := range gpus {
 		g := &gpus[i]
-		number[g.Device.Dir]++
+		number[g.Slot.Sysfs]++
 		if !g.Shared {
 			s := g.State
-			whole[g.Device.Dir] = &s
+			whole[g.Slot.Sysfs] = &s
 		}
 	}
 	for i := range gpus {
 		g := &gpus[i]
-		all := whole[g.Device.Dir]
-		if number[g.Device.Dir] == 1 && all.Division.Partitions.Value <= 1 {
+		all := whole[g.Slot.Sysfs]
+		if number[g.Slot.Sysfs] == 1 && all.Division.Partitions.Value <= 1 {
 			continue
 		}
 		s := &g.State
@@ -31,11 +31,11 @@ func divide(gpus []GPU) {
 		}
 		if len(s.Throttling.Limited) == 0 {
 			s.Throttling.Limited = filter(all.Throttling.Limited,
-				func(l amdgpu.Limited) bool { return l.Partition == g.Device.Partition })
+				func(l amdgpu.Limited) bool { return l.Partition == g.Slot.Partition })
 		}
 		if len(s.Activity.Engines) == 0 {
 			s.Activity.Engines = filter(all.Activity.Engines,
-				func(e amdgpu.Engine) bool { return e.Partition == g.Device.Partition })
+				func(e amdgpu.Engine) bool { return e.Partition == g.Slot.Partition })
 		}
 		s.Activity.Graphics = mean(s.Activity.Engines, "gfx")
 	}

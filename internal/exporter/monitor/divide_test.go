@@ -7,13 +7,13 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 )
 
 // divided is partition n of a GPU. Its table reports two engines of each of its four
 // partitions.
 func divided(n int, shared bool) GPU {
-	g := GPU{Device: reading.Device{Slot: gpu.Slot{Partition: n}, Dir: "/gpu"}, Shared: shared}
+	g := GPU{Record: pool.Record{Slot: gpu.Slot{Partition: n, Sysfs: "/gpu"}}, Shared: shared}
 	if shared {
 		return g
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
@@ -19,13 +20,13 @@ import (
 
 func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	list, err := All(r)()
+	list, _, err := All(r)()
 	require.NoError(t, err)
 	require.Len(t, list, 4)
 	hung := list[1]
-	reached, end := exportertest.FIFO(t, r, hung.Dir+"/gpu_busy_percent")
+	reached, end := exportertest.FIFO(t, r, hung.Sysfs+"/gpu_busy_percent")
 	m := newMonitor(r, All(r), Options{})
-	m.deadline = only(hung.Dir, reached)
+	m.deadline = only(hung.Sysfs, reached)
 	check := func(s Snapshot) {
 		t.Helper()
 		require.Equal(t, []bool{true, false, true, true}, ups(s))
@@ -51,32 +52,32 @@ func TestHungGPULosesOnlyItsOwnSeries(t *testing.T) {
 	s = m.Snapshot()
 	check(s)
 	require.Equal(t, map[string]float64{"1 gpu_busy_percent timeout": 2}, errorsOf(s))
-	require.True(t, m.reads.Outstanding(hung.Device.Address()))
-	open, run := m.reads.Join(hung.Device.Address(), nil)
+	require.True(t, m.reads.Outstanding(hung.Address()))
+	open, run := m.reads.Join(hung.Address(), nil)
 	require.Nil(t, run)
 
 	// When the driver answers at last, the GPU is back.
 	end("55\n")
-	for m.reads.Outstanding(hung.Device.Address()) {
+	for m.reads.Outstanding(hung.Address()) {
 		runtime.Gosched()
 	}
 	_, ok := deadline.Wait(open, never(""))
 	require.False(t, ok, "its answer is too old")
-	require.NoError(t, r.Remove(hung.Dir+"/gpu_busy_percent"))
-	hosttest.Put(t, r, hung.Dir+"/gpu_busy_percent", "56\n")
+	require.NoError(t, r.Remove(hung.Sysfs+"/gpu_busy_percent"))
+	hosttest.Put(t, r, hung.Sysfs+"/gpu_busy_percent", "56\n")
 	s = m.Snapshot()
 	require.Equal(t, []bool{true, true, true, true}, ups(s))
 	require.Equal(t, amdgpu.Known(.56), s.GPUs[1].State.Activity.Graphics)
 	require.Equal(t, reading.Hangs{Events: 1, InDay: 1}, s.GPUs[1].State.Hangs)
-	require.False(t, m.reads.Outstanding(hung.Device.Address()))
+	require.False(t, m.reads.Outstanding(hung.Address()))
 }
 
 // of is the deadline of one partition in a snapshot, the others of which have none: they
 // share a folder, and are asked for in their order.
-func of(d reading.Device, partition int, deadline chan time.Time) func(string) <-chan time.Time {
+func of(d gpu.Slot, partition int, deadline chan time.Time) func(string) <-chan time.Time {
 	next := 0
 	return func(dir string) <-chan time.Time {
-		if dir != d.Dir {
+		if dir != d.Sysfs {
 			return nil
 		}
 		if next++; next-1 == partition {
@@ -88,11 +89,11 @@ func of(d reading.Device, partition int, deadline chan time.Time) func(string) <
 
 func TestPartitionsOfAHungGPUAreDownTogether(t *testing.T) {
 	r := hosttest.Host(t, "mi300x-cpx")
-	list, err := All(r)()
+	list, _, err := All(r)()
 	require.NoError(t, err)
-	reached, end := exportertest.FIFO(t, r, list[0].Dir+"/mem_info_vram_used")
+	reached, end := exportertest.FIFO(t, r, list[0].Sysfs+"/mem_info_vram_used")
 	m := newMonitor(r, All(r), Options{})
-	m.deadline = of(list[0].Device, 0, reached)
+	m.deadline = of(list[0], 0, reached)
 	s := m.Snapshot()
 	require.Equal(t, []bool{false, false, false, false, false, false, false, false, true}, ups(s))
 	for i, g := range s.GPUs[:8] {
@@ -106,13 +107,13 @@ func TestPartitionsOfAHungGPUAreDownTogether(t *testing.T) {
 // themselves.
 func TestPartitionThatHangsAloneIsCritical(t *testing.T) {
 	r := hosttest.Host(t, "mi300x-cpx")
-	list, err := All(r)()
+	list, _, err := All(r)()
 	require.NoError(t, err)
-	require.NotEqual(t, list[0].Own, list[1].Own)
-	hosttest.Put(t, r, list[1].Own+"/xcp/xcp_metrics", "")
-	reached, end := exportertest.FIFO(t, r, list[1].Own+"/xcp/xcp_metrics")
+	require.NotEqual(t, list[0].Own(), list[1].Own())
+	hosttest.Put(t, r, list[1].Own()+"/xcp/xcp_metrics", "")
+	reached, end := exportertest.FIFO(t, r, list[1].Own()+"/xcp/xcp_metrics")
 	m := newMonitor(r, All(r), Options{})
-	m.deadline = of(list[0].Device, 1, reached)
+	m.deadline = of(list[0], 1, reached)
 	s := m.Snapshot()
 	require.True(t, s.GPUs[0].Up)
 	require.False(t, s.GPUs[1].Up)
@@ -125,11 +126,11 @@ func TestPartitionThatHangsAloneIsCritical(t *testing.T) {
 func TestFailedSearchReportsThePreviousGPUs(t *testing.T) {
 	r := exportertest.Put(t, map[string]string{"mem_info_vram_total": "1024\n"})
 	answer := one
-	m := newMonitor(r, func() ([]Found, error) { return answer() }, Options{})
+	m := newMonitor(r, func() ([]gpu.Slot, []reading.Compute, error) { return answer() }, Options{})
 	total := func() amdgpu.Number { return m.gpu(t).State.Memory.VRAM.Total }
 	require.Equal(t, amdgpu.Known(1024), total())
 
-	answer = func() ([]Found, error) { return nil, unix.EIO }
+	answer = func() ([]gpu.Slot, []reading.Compute, error) { return nil, nil, unix.EIO }
 	require.Equal(t, amdgpu.Known(1024), total())
 	m.deadline = never
 	s := m.Snapshot()
@@ -137,7 +138,7 @@ func TestFailedSearchReportsThePreviousGPUs(t *testing.T) {
 	require.Equal(t, map[string]float64{" search EIO": 2}, errorsOf(s))
 
 	block := make(chan struct{})
-	answer = func() ([]Found, error) { <-block; return nil, errors.New("unused") }
+	answer = func() ([]gpu.Slot, []reading.Compute, error) { <-block; return nil, nil, errors.New("unused") }
 	now := make(chan time.Time)
 	close(now)
 	m.deadline = only("", now)
@@ -177,10 +178,10 @@ func TestDescriptorsOfRemovedGPUsAreClosed(t *testing.T) {
 	open := func() int { return openFiles(t) }
 	before := open()
 	r := hosttest.ManyGPUs(t, 16)
-	list, err := All(r)()
+	list, _, err := All(r)()
 	require.NoError(t, err)
 	inBubble(t, func() { // in which all that closes can be waited for
-		m := newMonitor(r, func() ([]Found, error) { return list, nil }, Options{})
+		m := newMonitor(r, func() ([]gpu.Slot, []reading.Compute, error) { return list, nil, nil }, Options{})
 		m.Snapshot()
 		require.Greater(t, open(), before+16*8)
 		list = nil
@@ -195,16 +196,16 @@ func TestDescriptorsOfRemovedGPUsAreClosed(t *testing.T) {
 // A search waits for a GPU that hangs and is not known yet, for all the time it has.
 func TestLateSearchLeavesTheOtherGPUsTheirTime(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	list, err := All(r)()
+	list, _, err := All(r)()
 	require.NoError(t, err)
 	inBubble(t, func() { // its clock stands still while a file is read
 		hangs, searched := make(chan struct{}), 0
 		defer close(hangs)
-		m := New(r, func() ([]Found, error) {
+		m := New(r, func() ([]gpu.Slot, []reading.Compute, error) {
 			if searched++; searched > 1 {
 				<-hangs
 			}
-			return list, nil
+			return list, nil, nil
 		}, Options{})
 		require.Equal(t, []bool{true, true, true, true}, ups(m.Snapshot()))
 		m.refresh.Store(true)

@@ -42,8 +42,8 @@ func newMonitor(r host.Root, s Source, o Options) *steered {
 }
 
 // one is a source of a single GPU at dev.
-func one() ([]Found, error) {
-	return []Found{{Device: reading.Device{Slot: gpu.Slot{Vendor: gpu.AMD, PCI: exportertest.PCI}, Dir: dev, Own: dev}}}, nil
+func one() ([]gpu.Slot, []reading.Compute, error) {
+	return []gpu.Slot{{Vendor: gpu.AMD, PCI: exportertest.PCI, Sysfs: dev}}, nil, nil
 }
 
 // gpu is the GPU of a snapshot that has one.

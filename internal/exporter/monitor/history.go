@@ -7,7 +7,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 const (
@@ -67,11 +67,11 @@ func (h *histories) add(now time.Time, all []GPU) {
 	unknown := pointOf(&GPU{})
 	rings := make(map[string]*ring, len(all))
 	for i := range all {
-		d := all[i].Device
+		d := all[i].Slot
 		k := d.Address()
 		r := h.rings[k]
-		if r == nil || r.name != d.Name {
-			r = &ring{name: d.Name}
+		if r == nil || r.name != d.Model {
+			r = &ring{name: d.Model}
 		} else {
 			for range missed {
 				r.add(unknown)
@@ -84,11 +84,11 @@ func (h *histories) add(now time.Time, all []GPU) {
 }
 
 // find returns the history of a GPU, nil if it has no known values.
-func (h *histories) find(d reading.Device) *api.History {
+func (h *histories) find(d gpu.Slot) *api.History {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.rings[d.Address()]
-	if r == nil || r.name != d.Name {
+	if r == nil || r.name != d.Model {
 		return nil
 	}
 	out := &api.History{Interval: recordEvery.Seconds(), Last: h.last.UTC().Truncate(time.Second)}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/exportertest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // warm is a GPU that reports its temperature alone.
 func warm(name string, degrees float64) GPU {
-	g := GPU{Device: reading.Device{Slot: gpu.Slot{PCI: exportertest.PCI}, Name: name}}
+	g := GPU{Record: pool.Record{Slot: gpu.Slot{PCI: exportertest.PCI, Model: name}}}
 	g.State.Temperature = amdgpu.Temperature{Sensor: "edge", Now: amdgpu.Known(degrees)}
 	return g
 }
@@ -39,9 +39,9 @@ func TestHistoryKeepsTheLastFifteenMinutes(t *testing.T) {
 	for i := range 1000 {
 		now = now.Add(recordEvery)
 		h.add(now, []GPU{warm("a", float64(i))})
-		require.Len(t, h.find(warm("a", 0).Device).Temperature, min(i+1, maxPoints))
+		require.Len(t, h.find(warm("a", 0).Slot).Temperature, min(i+1, maxPoints))
 	}
-	got := h.find(warm("a", 0).Device)
+	got := h.find(warm("a", 0).Slot)
 	want := make([]float64, maxPoints)
 	for i := range want {
 		want[i] = float64(1000 - maxPoints + i)
@@ -55,7 +55,7 @@ func TestHistoryKeepsTheLastFifteenMinutes(t *testing.T) {
 
 func TestMissedReadingsAreGapsInTheHistory(t *testing.T) {
 	var h histories
-	a := warm("a", 0).Device
+	a := warm("a", 0).Slot
 	at := func(seconds int, degrees float64) {
 		h.add(hosttest.Now.Add(time.Duration(seconds)*time.Second), []GPU{warm("a", degrees)})
 	}
@@ -74,12 +74,12 @@ func TestMissedReadingsAreGapsInTheHistory(t *testing.T) {
 
 func TestHistoryHasOnlyPresentGPUs(t *testing.T) {
 	var h histories
-	a := warm("a", 0).Device
-	other := GPU{Device: reading.Device{Slot: gpu.Slot{PCI: "0000:04:00.0", Partition: 1}, Name: "b"}}
+	a := warm("a", 0).Slot
+	other := GPU{Record: pool.Record{Slot: gpu.Slot{PCI: "0000:04:00.0", Partition: 1, Model: "b"}}}
 	require.Nil(t, h.find(a))
 	h.add(hosttest.Now, []GPU{warm("a", 40), other})
-	require.Nil(t, h.find(other.Device), "a partition that shows no readings has no history")
-	require.Nil(t, h.find(warm("another in its place", 0).Device))
+	require.Nil(t, h.find(other.Slot), "a partition that shows no readings has no history")
+	require.Nil(t, h.find(warm("another in its place", 0).Slot))
 	h.add(hosttest.Now.Add(recordEvery), []GPU{other})
 	require.Len(t, h.rings, 1)
 	require.Nil(t, h.find(a))
@@ -93,5 +93,5 @@ func TestHistoryHasTheSensorNearestItsLimit(t *testing.T) {
 	m.Record()
 	g := m.gpu(t)
 	require.Equal(t, "junction", g.Temperature().Sensor)
-	require.Equal(t, []float64{90}, told(m.histories.find(g.Device).Temperature))
+	require.Equal(t, []float64{90}, told(m.histories.find(g.Slot).Temperature))
 }

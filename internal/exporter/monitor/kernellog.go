@@ -13,6 +13,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/signs"
@@ -47,11 +48,11 @@ func (k *kernelLog) addCards(cards []string) {
 
 // find returns the reports about a device, the zero value if the log has none. Lines without
 // an address belong to the only card.
-func (k *kernelLog) find(d reading.Device, now time.Time) (all reading.Seen) {
+func (k *kernelLog) find(d gpu.Slot, now time.Time) (all reading.Seen) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	all = k.last[d.PCI]
-	addresses := append([]string{d.PCI}, pci.Ports(d.Dir)...)
+	addresses := append([]string{d.PCI}, pci.Ports(d.Sysfs)...)
 	if len(k.cards) == 1 && k.cards[d.PCI] {
 		addresses = append(addresses, "")
 	}

@@ -29,17 +29,16 @@ func bind(t *testing.T, r host.Root, address string) {
 }
 
 // behind is a source of a GPU behind a port, and alone of it beside another GPU.
-func behind() ([]Found, error) {
-	found, err := one()
-	found[0].Dir = "/sys/devices/pci0000:00/" + port + "/" + exportertest.PCI
-	found[0].Own = found[0].Dir
-	return found, err
+func behind() ([]gpu.Slot, []reading.Compute, error) {
+	found, _, err := one()
+	found[0].Sysfs = "/sys/devices/pci0000:00/" + port + "/" + exportertest.PCI
+	return found, nil, err
 }
 
-func withOther() ([]Found, error) {
-	found, err := behind()
-	d := reading.Device{Slot: gpu.Slot{Vendor: gpu.AMD, Index: 1, PCI: other}, Dir: "/sys/devices/pci0000:40/" + other}
-	return append(found, Found{Device: d}), err
+func withOther() ([]gpu.Slot, []reading.Compute, error) {
+	found, _, err := behind()
+	d := gpu.Slot{Vendor: gpu.AMD, Index: 1, PCI: other, Sysfs: "/sys/devices/pci0000:40/" + other}
+	return append(found, d), nil, err
 }
 
 // Each text alone, at the time of the line and after the time in which a ring is reset.
@@ -102,7 +101,7 @@ func TestKernelLinesAreSignalsOfTheirGPU(t *testing.T) {
 // A card that left the bus has no files, and the driver still logs lines about it.
 func TestLinesAboutACardThatIsGoneAreNotOfTheLastOne(t *testing.T) {
 	source := withOther
-	m := newMonitor(exportertest.Put(t, nil), func() ([]Found, error) { return source() }, Options{})
+	m := newMonitor(exportertest.Put(t, nil), func() ([]gpu.Slot, []reading.Compute, error) { return source() }, Options{})
 	hosttest.Put(t, m.root, "/sys/devices/pci0000:00/"+port+"/"+exportertest.PCI+"/gpu_busy_percent", "5\n")
 	bind(t, m.root, exportertest.PCI)
 	bind(t, m.root, other)

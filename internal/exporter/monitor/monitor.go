@@ -17,13 +17,13 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/nvidia/nvidiagpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Options select what a monitor reads beyond the GPUs themselves.
@@ -62,7 +62,7 @@ type Snapshot struct {
 
 // GPU describes one GPU, or one partition of a GPU.
 type GPU struct {
-	Device reading.Device
+	pool.Record
 	Driver string // version of the driver
 	Up     bool   // it answered in time with values, or is suspended
 	Silent bool   // it did not answer: State has only its identity and its hangs
@@ -76,13 +76,6 @@ type GPU struct {
 	Users   []usage.Row
 	// Processes have memory of the GPU, the largest first.
 	Processes []usage.Process
-	Lease     *pool.ReportedLease // nil: not leased, or unknown
-	Service   *quarantine.GPU     // nil: not in the record
-}
-
-// Record returns the records of the GPU.
-func (g *GPU) Record() pool.Record {
-	return pool.Record{Slot: g.Device.Slot, Lease: g.Lease, Service: g.Service}
 }
 
 // ReadErrors counts the readings of a GPU's file without a usable value since the start.
@@ -117,7 +110,7 @@ type Monitor struct {
 
 	mu      sync.Mutex
 	readers map[string]reader
-	ids     map[reading.Device]amdgpu.Identity
+	ids     map[gpu.Slot]amdgpu.Identity
 	errors  map[errorKey]float64
 }
 
@@ -127,13 +120,14 @@ type errorKey struct{ gpu, file, errno string }
 func New(root host.Root, source Source, o Options) *Monitor {
 	m := &Monitor{
 		root: root, source: source, options: o, now: o.Now, limit: amdgpu.NewLimit(),
-		readers: map[string]reader{}, ids: map[reading.Device]amdgpu.Identity{}, errors: map[errorKey]float64{},
+		readers: map[string]reader{}, ids: map[gpu.Slot]amdgpu.Identity{}, errors: map[errorKey]float64{},
 	}
 	if m.now == nil {
 		m.now = time.Now
 	}
 	if o.Usage {
-		m.users = newUsers(root, o, m.now)
+		m.users = &users{scanner: usage.New(root, usage.Options{Containers: o.UsageContainers}, m.now),
+			maxAge: 4 * o.UsageInterval}
 	}
 	m.watch, m.dumpClass = newWatch(root), root.Path("/sys/class/devcoredump")
 	return m
@@ -151,9 +145,9 @@ func (m *Monitor) Snapshot() Snapshot {
 	whole := map[string]*GPU{}        // Dir -> the partition that shows the sensors of the whole GPU
 	for i, d := range found.devices { // start all before waiting for the first
 		g := &s.GPUs[i]
-		g.Device, g.Driver, g.Shared = d, found.drivers[d.Vendor], whole[d.Dir] != nil
+		g.Slot, g.Driver, g.Shared = d, found.drivers[d.Vendor], whole[d.Sysfs] != nil
 		if !g.Shared {
-			whole[d.Dir] = g
+			whole[d.Sysfs] = g
 		}
 		var run func()
 		if reads[i], run = m.read(g, found); run != nil {
@@ -164,12 +158,12 @@ func (m *Monitor) Snapshot() Snapshot {
 	defer work.stop()
 	waits := make([]<-chan time.Time, len(reads))
 	for i, d := range found.devices {
-		waits[i] = late(d.Dir)
+		waits[i] = late(d.Sysfs)
 	}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		m.await(g, found.compute[i], reads[i], waits[i])
-		if first := whole[g.Device.Dir]; g.Shared {
+		if first := whole[g.Slot.Sysfs]; g.Shared {
 			if g.Up = g.Up && first.Up; !g.Silent { // a silent partition keeps its own judgement
 				g.Health = first.Health
 			}
@@ -204,17 +198,17 @@ func (m *Monitor) await(g *GPU, compute reading.Compute, read *deadline.Work[rea
 	if answered {
 		state.Compute = compute
 		g.State, g.Up, g.Health = state, state.Alive, health.Assess(&state)
-		m.setIdentity(g.Device, state.Identity)
-		g.Device.Name = cmp.Or(state.Identity.Model, g.Device.Name)
+		m.setIdentity(g.Slot, state.Identity)
+		g.Slot.Model = cmp.Or(state.Identity.Model, g.Slot.Model)
 		return
 	}
-	r := m.reader(g.Device)
+	r := m.reader(g.Slot)
 	file, now := r.At(), m.now()
-	m.count(strconv.Itoa(g.Device.Index), amdgpu.Failure{File: file, Errno: reading.SignalTimeout})
+	m.count(strconv.Itoa(g.Slot.Index), amdgpu.Failure{File: file, Errno: reading.SignalTimeout})
 	g.Silent, g.Health = true, health.Silent(file)
-	g.State = reading.State{State: amdgpu.State{Identity: m.lastIdentity(g.Device)}, Hangs: r.Missed(now),
+	g.State = reading.State{State: amdgpu.State{Identity: m.lastIdentity(g.Slot)}, Hangs: r.Missed(now),
 		Compute: compute}
-	g.Device.Name = cmp.Or(g.State.Identity.Model, g.Device.Name)
+	g.Slot.Model = cmp.Or(g.State.Identity.Model, g.Slot.Model)
 }
 
 // addContext adds users, leases and records to the readings.
@@ -223,10 +217,9 @@ func (m *Monitor) addContext(s *Snapshot) {
 	s.Disk, s.Tasks = readDisk(m.root, m.options.Disk), m.Tasks()
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		record := s.Records.Of(g.Device.Slot, s.At)
-		g.Traffic, g.Lease, g.Service = m.traffic.find(g.Device), record.Lease, record.Service
+		g.Traffic, g.Record = m.traffic.find(g.Slot), s.Records.Of(g.Slot, s.At)
 		if s.Users != nil {
-			if u := s.Users.Find(usageDevice(g.Device)); u != nil {
+			if u := s.Users.Find(g.Slot); u != nil {
 				g.Users, g.Processes = u.Rows, u.Processes
 			}
 		}
@@ -244,7 +237,7 @@ func (m *Monitor) addContext(s *Snapshot) {
 // reader reads one GPU repeatedly, with one reading at a time. Missed records a reading
 // that did not return in time. Poll reads the values of the timer.
 type reader interface {
-	Device() reading.Device
+	Device() gpu.Slot
 	Read(seen reading.Seen) reading.State
 	ReadPartition() reading.State // without what another partition of the GPU reports
 	Poll() []amdgpu.Failure
@@ -255,7 +248,7 @@ type reader interface {
 }
 
 // reader returns the reader of the device, and replaces it if the device changed.
-func (m *Monitor) reader(d reading.Device) reader {
+func (m *Monitor) reader(d gpu.Slot) reader {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	have := m.readers[d.Address()]
@@ -271,7 +264,7 @@ func (m *Monitor) reader(d reading.Device) reader {
 }
 
 // dropReaders drops the readers of removed devices.
-func (m *Monitor) dropReaders(devices []reading.Device) {
+func (m *Monitor) dropReaders(devices []gpu.Slot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	here := map[string]bool{}
@@ -284,14 +277,14 @@ func (m *Monitor) dropReaders(devices []reading.Device) {
 			delete(m.readers, k)
 		}
 	}
-	maps.DeleteFunc(m.ids, func(d reading.Device, _ amdgpu.Identity) bool { return !here[d.Address()] })
+	maps.DeleteFunc(m.ids, func(d gpu.Slot, _ amdgpu.Identity) bool { return !here[d.Address()] })
 }
 
 // read returns the reading of a GPU, with the function to run unless the GPU is being read
 // already. Failures are counted inside, so that snapshots that share a reading count them
 // once.
 func (m *Monitor) read(g *GPU, found search) (*deadline.Work[reading.State], func()) {
-	d, shared := g.Device, g.Shared
+	d, shared := g.Slot, g.Shared
 	r := m.reader(d)
 	return m.reads.Join(d.Address(), func() reading.State {
 		var s reading.State
@@ -299,7 +292,7 @@ func (m *Monitor) read(g *GPU, found search) (*deadline.Work[reading.State], fun
 			s = r.ReadPartition()
 		} else {
 			seen := m.kernel.find(d, m.now())
-			seen.Dumped = found.dumps[d.Dir]
+			seen.Dumped = found.dumps[d.Sysfs]
 			s = r.Read(seen)
 		}
 		m.countAll(d, s.Failures)
@@ -308,7 +301,7 @@ func (m *Monitor) read(g *GPU, found search) (*deadline.Work[reading.State], fun
 }
 
 // setIdentity keeps the identity of a device that answered, for lastIdentity.
-func (m *Monitor) setIdentity(d reading.Device, id amdgpu.Identity) {
+func (m *Monitor) setIdentity(d gpu.Slot, id amdgpu.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d.Index = 0 // the index changes if neighbours are added or removed
@@ -316,17 +309,17 @@ func (m *Monitor) setIdentity(d reading.Device, id amdgpu.Identity) {
 }
 
 // lastIdentity keeps a device's labels stable while it does not answer.
-func (m *Monitor) lastIdentity(d reading.Device) amdgpu.Identity {
+func (m *Monitor) lastIdentity(d gpu.Slot) amdgpu.Identity {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d.Index = 0
 	if before, ok := m.ids[d]; ok {
 		return before
 	}
-	return amdgpu.Identity{UUID: d.UUID("")}
+	return amdgpu.Identity{UUID: reading.AMD(d).UUID("")}
 }
 
-func (m *Monitor) countAll(d reading.Device, failures []amdgpu.Failure) {
+func (m *Monitor) countAll(d gpu.Slot, failures []amdgpu.Failure) {
 	for _, f := range failures {
 		m.count(strconv.Itoa(d.Index), f)
 	}

@@ -19,7 +19,7 @@ import (
 
 // search holds the result of a search for GPUs.
 type search struct {
-	devices []reading.Device
+	devices []gpu.Slot
 	compute []reading.Compute     // of the devices
 	drivers map[gpu.Vendor]string // versions
 	dumps   map[string]bool       // Dir -> the driver wrote a dump of the device
@@ -40,16 +40,16 @@ func (m *Monitor) search(late <-chan time.Time) search {
 			s.dumps = m.dumps()
 			return s
 		}
-		found, err := m.source()
+		devices, compute, err := m.source()
 		if err != nil {
-			m.watch.reset()
+			m.watch.sum = 0 // so the next look is a change
 			return search{err: err}
 		}
-		s := search{dumps: m.dumps(), module: readModule(m.root)}
-		for _, f := range found {
-			s.devices, s.compute = append(s.devices, f.Device), append(s.compute, f.Compute)
+		if compute == nil {
+			compute = make([]reading.Compute, len(devices))
 		}
-		s.drivers = driverVersions(m.root, s.devices)
+		s := search{devices: devices, compute: compute, drivers: driverVersions(m.root, devices), dumps: m.dumps(),
+			module: readModule(m.root)}
 		m.kernel.addCards(signs.Cards(m.root))
 		return s
 	})
@@ -128,9 +128,6 @@ func (w *watch) changed(now time.Time) bool {
 	}
 	return false
 }
-
-// reset makes the next look a change.
-func (w *watch) reset() { w.sum = 0 }
 
 func (w *watch) look() (sum uint64, ok bool) {
 	var h maphash.Hash

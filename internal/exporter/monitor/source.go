@@ -7,15 +7,9 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
-// Found describes a GPU to report on.
-type Found struct {
-	reading.Device
-	Compute reading.Compute
-}
-
-// Source lists the GPUs to report on, by Index. It is called when the lists of DRM devices
-// and nodes have changed, and once a minute.
-type Source func() ([]Found, error)
+// Source lists the GPUs to report on, by Index, and whether programs can compute on each,
+// nil if that is unknown. It is called when the lists of DRM devices and nodes have changed, and once a minute.
+type Source func() ([]gpu.Slot, []reading.Compute, error)
 
 // All lists the GPUs of all vendors, as Of does.
 func All(root host.Root) Source { return Of(root, gpu.Vendors()...) }
@@ -26,29 +20,26 @@ func All(root host.Root) Source { return Of(root, gpu.Vendors()...) }
 //
 // A root without /dev is a bare capture of sysfs, where nothing is passed through.
 func Of(root host.Root, of ...gpu.Vendor) Source {
-	return func() ([]Found, error) {
+	return func() (devices []gpu.Slot, compute []reading.Compute, err error) {
 		inv, err := gpu.Discover(root)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		bare := !root.Exists("/dev")
-		var out []Found
 		for _, v := range of {
 			if bare {
-				devices, err := vendors[v].captured(root, inv)
+				captured, err := vendors[v].captured(root, inv)
 				if err != nil {
-					return nil, err
+					return nil, nil, err
 				}
-				for _, d := range devices {
-					out = append(out, Found{Device: d})
-				}
+				devices = append(devices, captured...)
 				continue
 			}
 			for _, g := range inv.GPUsOf(v) {
-				out = append(out, Found{reading.DeviceOf(g), computeOf(inv, g)})
+				devices, compute = append(devices, g.Slot), append(compute, computeOf(inv, g))
 			}
 		}
-		return out, nil
+		return devices, compute, nil
 	}
 }
 

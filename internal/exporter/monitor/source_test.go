@@ -14,7 +14,7 @@ import (
 func TestForeignGPUsAreNotReported(t *testing.T) {
 	for _, name := range []string{"nvidia-only", "bmc-vfio", "no-gpu"} {
 		t.Run(name, func(t *testing.T) {
-			list, err := Of(hosttest.Host(t, name), gpu.AMD)()
+			list, _, err := Of(hosttest.Host(t, name), gpu.AMD)()
 			require.NoError(t, err)
 			require.Empty(t, list)
 		})
@@ -23,22 +23,22 @@ func TestForeignGPUsAreNotReported(t *testing.T) {
 
 func TestBareCaptureListsAllGPUsOfTheDriver(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	want, err := All(r)()
+	want, _, err := All(r)()
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(r.Path("/dev")))
-	got, err := All(r)()
+	got, _, err := All(r)()
 	require.NoError(t, err)
 	require.Len(t, got, len(want))
 	for i := range got {
 		require.Equal(t, want[i].PCI, got[i].PCI)
-		require.Equal(t, want[i].Dir, got[i].Dir)
-		require.Contains(t, got[i].Name, "MI210")
+		require.Equal(t, want[i].Sysfs, got[i].Sysfs)
+		require.Contains(t, got[i].Model, "MI210")
 		require.Equal(t, want[i].UniqueID, got[i].UniqueID)
 		require.Equal(t, i, got[i].Index)
 	}
 }
 
 func TestBareCaptureWithoutSysfsIsAnError(t *testing.T) {
-	_, err := All(host.Root(t.TempDir()))()
+	_, _, err := All(host.Root(t.TempDir()))()
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

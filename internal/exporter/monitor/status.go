@@ -29,7 +29,7 @@ func (m *Monitor) Report() api.Report {
 		r.UsersTime = new(s.Users.At.UTC())
 	}
 	for i := range r.GPUs {
-		r.GPUs[i].History = m.histories.find(s.GPUs[i].Device)
+		r.GPUs[i].History = m.histories.find(s.GPUs[i].Slot)
 	}
 	return r
 }
@@ -51,15 +51,15 @@ func statusOf(snapshot Snapshot) []api.Status {
 	whole, number := map[string]*GPU{}, map[string]int{} // by PCI address
 	for i := range snapshot.GPUs {
 		g := &snapshot.GPUs[i]
-		if number[g.Device.PCI]++; !g.Shared {
-			whole[g.Device.PCI] = g
+		if number[g.Slot.PCI]++; !g.Shared {
+			whole[g.Slot.PCI] = g
 		}
 	}
 	for i := range snapshot.GPUs {
 		g := &snapshot.GPUs[i]
-		d, s, j := &g.Device, &g.State, &g.Health
+		d, s, j := &g.Slot, &g.State, &g.Health
 		st := api.Status{
-			Index: d.Index, Vendor: string(d.Vendor), Name: clean(d.Name), UUID: clean(s.Identity.UUID), PCI: d.PCI,
+			Index: d.Index, Vendor: string(d.Vendor), Name: clean(d.Model), UUID: clean(s.Identity.UUID), PCI: d.PCI,
 			GFX: d.GFX, VBIOS: clean(s.Identity.VBIOS), Driver: clean(g.Driver),
 			Up: g.Up, Suspended: s.Suspended(), Power: s.Power.Now.Pointer(), PowerCap: s.Power.Cap.Pointer(),
 			MemoryUsed: s.ProgramMemory().Used.Pointer(), MemoryTotal: s.ProgramMemory().Total.Pointer(),
@@ -69,7 +69,7 @@ func statusOf(snapshot Snapshot) []api.Status {
 				Hang: j.Signals()},
 			Explained:      health.Explain(j.Codes()),
 			SocketActivity: g.Socket.Pointer(), Partition: d.Partition, Partitions: number[d.PCI],
-			Users: usersOf(g.Users), View: g.Record().View(), PastFaults: pastFaults(&snapshot, g),
+			Users: usersOf(g.Users), View: g.View(), PastFaults: pastFaults(&snapshot, g),
 		}
 		if !g.Shared && !g.Silent {
 			st.Hardware = hardwareOf(s)
@@ -79,7 +79,7 @@ func statusOf(snapshot Snapshot) []api.Status {
 			st.ComputePartition, st.MemoryPartition = division.Compute, division.Memory
 			st.Partitions = max(st.Partitions, int(division.Partitions.Value))
 			if w != g {
-				st.SensorsOf = &w.Device.Index
+				st.SensorsOf = &w.Slot.Index
 			}
 		}
 		if score := math.Round(j.Score*10) / 10; !math.IsNaN(score) {

@@ -35,7 +35,7 @@ func (m *Monitor) Poll() {
 	late, stop := m.deadlines()
 	defer stop()
 	for i, w := range open {
-		deadline.Wait(w, late(readers[i].Device().Dir))
+		deadline.Wait(w, late(readers[i].Device().Sysfs))
 	}
 }
 

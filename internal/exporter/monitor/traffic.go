@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -28,7 +28,7 @@ type traffic struct {
 }
 
 // find returns nil for an unknown value. Only the first partition of a GPU has a value.
-func (t *traffic) find(d reading.Device) *Traffic {
+func (t *traffic) find(d gpu.Slot) *Traffic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b, ok := t.last[d.PCI]
@@ -74,12 +74,12 @@ func (m *Monitor) readTraffic() {
 	all.Wait()
 }
 
-func (m *Monitor) trafficOf(d reading.Device) (Traffic, bool) {
-	status, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Dir, "power/runtime_status")))
+func (m *Monitor) trafficOf(d gpu.Slot) (Traffic, bool) {
+	status, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Sysfs, "power/runtime_status")))
 	if asleep := (&amdgpu.State{RuntimePower: sysfile.Clean(status)}).Suspended(); err == nil && asleep {
 		return Traffic{}, false
 	}
-	b, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Dir, "pcie_bw")))
+	b, err := sysfile.ReadOnce(m.root.Path(path.Join(d.Sysfs, "pcie_bw")))
 	if err != nil {
 		if !sysfile.Absent(err) {
 			m.count(strconv.Itoa(d.Index), amdgpu.Failure{File: "pcie_bw", Errno: sysfile.ErrnoName(err)})

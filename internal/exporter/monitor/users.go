@@ -5,10 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fourdollars/concourse-ci-machine/amdgpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 )
 
@@ -22,37 +19,19 @@ type users struct {
 	report cachedReport[usage.Result]
 }
 
-func newUsers(root host.Root, o Options, now func() time.Time) *users {
-	return &users{scanner: usage.New(root, usage.Options{Containers: o.UsageContainers}, now),
-		maxAge: 4 * o.UsageInterval}
-}
-
-// readUsers scans once, unless the last scan has not returned. Processes are scanned only
-// if a GPU's users can be found.
+// readUsers scans once, unless the last scan has not returned.
 func (m *Monitor) readUsers(ctx context.Context) {
 	found := m.known.Load()
 	if found == nil {
 		return
 	}
-	var devices []usage.Device
-	for _, d := range found.devices {
-		u := usageDevice(d)
-		var ok bool
-		if u.Node, ok = vendors[d.Vendor].userNode(m.root, d); ok {
-			devices = append(devices, u)
-		}
-	}
-	if len(devices) == 0 || !m.users.busy.CompareAndSwap(false, true) {
+	if len(found.devices) == 0 || !m.users.busy.CompareAndSwap(false, true) {
 		return
 	}
 	defer m.users.busy.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, api.Deadline)
 	defer cancel()
-	m.users.scanner.Scan(ctx, devices)
-}
-
-func usageDevice(d reading.Device) usage.Device {
-	return usage.Device{PCI: d.PCI, Partition: d.Partition, Own: d.Own, Integrated: amdgpu.IsIntegrated(d.GFX)}
+	m.users.scanner.Scan(ctx, found.devices)
 }
 
 // lastUsers returns the last scan, by this process or from a report; nil if it is too old.

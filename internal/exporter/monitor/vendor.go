@@ -5,22 +5,18 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
 // vendor reads the GPUs of one vendor.
 type vendor interface {
 	// reader returns a new reader of the device.
-	reader(m *Monitor, d reading.Device) reader
+	reader(m *Monitor, d gpu.Slot) reader
 	// driverVersion returns the version of the vendor's own driver, "" if the driver is part
 	// of the kernel.
 	driverVersion(r host.Root) string
-	// userNode returns the node that a user of the GPU has open, if the DRM nodes do not
-	// identify users. ok is false if users cannot be found.
-	userNode(r host.Root, d reading.Device) (node string, ok bool)
 	// captured lists the GPUs in a capture of sysfs.
-	captured(root host.Root, inv gpu.Inventory) ([]reading.Device, error)
+	captured(root host.Root, inv gpu.Inventory) ([]gpu.Slot, error)
 }
 
 // vendors registers the readers of all gpu.Vendors.
@@ -28,7 +24,7 @@ var vendors = map[gpu.Vendor]vendor{gpu.AMD: amdVendor{}, gpu.NVIDIA: nvidiaVend
 
 // driverVersions returns the driver version of each vendor among the devices. The kernel's
 // release is the version of a driver that is part of the kernel.
-func driverVersions(r host.Root, devices []reading.Device) map[gpu.Vendor]string {
+func driverVersions(r host.Root, devices []gpu.Slot) map[gpu.Vendor]string {
 	out := map[gpu.Vendor]string{}
 	for _, d := range devices {
 		if _, known := out[d.Vendor]; !known {

@@ -7,7 +7,7 @@ import (
 
 // putDCGM adds the contract's values again under NVIDIA's names and units.
 func putDCGM(r *rows, g *monitor.GPU) {
-	s, uuid, model := &g.State, g.State.Identity.UUID, g.Device.Name
+	s, uuid, model := &g.State, g.State.Identity.UUID, g.Slot.Model
 	const mib = 1 << 20
 	vram := s.ProgramMemory()
 	for _, v := range []struct {

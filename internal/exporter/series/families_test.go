@@ -58,7 +58,7 @@ func pedantic(t testing.TB, g *Gatherer) []*dto.MetricFamily {
 func TestEveryFamilyIsShownAndPassesLint(t *testing.T) {
 	s, _ := full(2)
 	for i := range s.GPUs {
-		s.GPUs[i].Device.Partition = i
+		s.GPUs[i].Slot.Partition = i
 	}
 	g := showing(&s)
 	shown := map[string]bool{}

@@ -54,11 +54,13 @@ func (g *Gatherer) Gather() ([]*dto.MetricFamily, func(), error) {
 }
 
 func (g *Gatherer) fill(s *monitor.Snapshot) {
-	g.sheet.begin()
+	for _, f := range g.sheet.families {
+		f.Metric = f.Metric[:0]
+	}
 	seen := make(map[labels]bool, len(s.GPUs))
 	for i := range s.GPUs {
 		gpu := &s.GPUs[i]
-		l := labels{itoa(gpu.Device.Index), gpu.Device.PCI, gpu.State.Identity.UUID}
+		l := labels{itoa(gpu.Slot.Index), gpu.Slot.PCI, gpu.State.Identity.UUID}
 		seen[l] = true
 		r := g.gpus[l]
 		if r == nil {

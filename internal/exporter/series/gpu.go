@@ -14,9 +14,9 @@ import (
 // putGPU adds all series of one GPU. Few exist if the GPU does not answer, or for a
 // partition whose sensors another partition shows.
 func putGPU(r *rows, g *monitor.GPU, s *monitor.Snapshot) {
-	d, id := &g.Device, &g.State.Identity
+	d, id := &g.Slot, &g.State.Identity
 	r.put(deviceUp, oneIf(g.Up))
-	r.put(gpuInfo, 1, string(d.Vendor), d.Name, d.GFX, id.VBIOS, id.Serial, g.Driver, itoa(d.Partition),
+	r.put(gpuInfo, 1, string(d.Vendor), d.Model, d.GFX, id.VBIOS, id.Serial, g.Driver, itoa(d.Partition),
 		id.ProductNumber, id.NUMANode)
 	r.putKnown(canCompute, g.State.Compute.Ready)
 	if !g.Silent && (!g.Shared || g.Up) {
@@ -262,7 +262,7 @@ func putInventory(r *rows, g *monitor.GPU) {
 		r.put(partitionInfo, 1, s.Division.Compute, s.Division.Memory)
 	}
 	for _, f := range s.Inventory.Firmware {
-		r.put(firmwareInfo, 1, f.Component, f.Version, g.Device.Name)
+		r.put(firmwareInfo, 1, f.Component, f.Version, g.Slot.Model)
 	}
 	if v := s.Inventory.MemoryVendor; v != "" {
 		r.put(memoryInfo, 1, v)

@@ -17,7 +17,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
@@ -78,14 +77,14 @@ func full(n int) (monitor.Snapshot, *filler) {
 	f := &filler{next: 1000, numbers: map[string]float64{}}
 	s := monitor.Snapshot{At: hosttest.Now}
 	for i := range n {
-		g := monitor.GPU{Device: reading.Device{Slot: gpu.Slot{Index: i, PCI: fmt.Sprintf("0000:%02x:00.0", i+3), GFX: "gfx942"}, Name: "Some GPU"}, Driver: "6.10.5", Up: true}
+		g := monitor.GPU{Record: pool.Record{Slot: gpu.Slot{Index: i, PCI: fmt.Sprintf("0000:%02x:00.0", i+3), GFX: "gfx942", Model: "Some GPU"}}, Driver: "6.10.5", Up: true}
 		f.fill(reflect.ValueOf(&g.State).Elem(), fmt.Sprintf("gpu%d", i))
 		g.State.Identity.UUID, g.State.RuntimePower = fmt.Sprintf("GPU-%016x", i), "active"
 		g.Health = health.Judgement{State: health.Critical, Score: 12.34, Faults: []health.Fault{{Kind: health.Hang}}}
 		g.Socket = g.State.Activity.Graphics
 		g.Traffic = &monitor.Traffic{Received: f.number("received"), Sent: f.number("sent")}
 		since := hosttest.Now.Add(-time.Duration(f.number("since")) * time.Second)
-		g.Lease = &pool.ReportedLease{Lease: pool.Lease{Held: true, Container: "4f1c", Since: &since, Doubt: "some"}}
+		g.Lease = &pool.ReportedLease{Lease: pool.Lease{Held: true, Holder: pool.Holder{Container: "4f1c", Since: &since}, Doubt: "some"}}
 		g.Service = &quarantine.GPU{Ref: quarantine.Ref{Name: "a"}, State: quarantine.Quarantined, QuarantinedSince: &since, Times: 3}
 		g.Users = []usage.Row{{Container: "a", Processes: 2, Memory: []usage.Amount{{Name: "vram", Value: f.number("vram")}},
 			Engines: []usage.Amount{{Name: "gfx", Value: f.number("gfx")}}, Units: []usage.Amount{{Value: f.number("units")}},

@@ -30,13 +30,6 @@ func newSheet() *sheet {
 	return s
 }
 
-// begin empties the sheet.
-func (s *sheet) begin() {
-	for _, f := range s.families {
-		f.Metric = f.Metric[:0]
-	}
-}
-
 // filled returns the families that have series, by name.
 func (s *sheet) filled() []*dto.MetricFamily {
 	s.out = s.out[:0]

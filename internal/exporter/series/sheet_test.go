@@ -17,6 +17,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/monitor"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 )
 
 // requireFresh: what was made of the scrapes before is what a gatherer without a past
@@ -38,12 +39,12 @@ func TestSeriesFollowTheSnapshots(t *testing.T) {
 		"sensors change places":              func(s *monitor.Snapshot) { slices.Reverse(s.GPUs[0].State.Temperatures) },
 		"a sensor has another name":          func(s *monitor.Snapshot) { s.GPUs[0].State.Temperatures[0].Sensor = "hbm9" },
 		"a container goes and another comes": func(s *monitor.Snapshot) { s.GPUs[0].Users[0].Container = "b" },
-		"the GPU has another name":           func(s *monitor.Snapshot) { s.GPUs[0].Device.Name = "Another GPU" },
+		"the GPU has another name":           func(s *monitor.Snapshot) { s.GPUs[0].Slot.Model = "Another GPU" },
 		"the driver is another one":          func(s *monitor.Snapshot) { s.GPUs[0].Driver = "6.12" },
 		"GPUs swap their indices": func(s *monitor.Snapshot) {
 			slices.Reverse(s.GPUs)
 			for i := range s.GPUs {
-				s.GPUs[i].Device.Index = i
+				s.GPUs[i].Slot.Index = i
 			}
 		},
 		"a board is in the place of another": func(s *monitor.Snapshot) { s.GPUs[1].State.Identity.UUID = "GPU-new" },
@@ -53,7 +54,7 @@ func TestSeriesFollowTheSnapshots(t *testing.T) {
 		},
 		"the first GPU goes": func(s *monitor.Snapshot) {
 			s.GPUs = s.GPUs[1:]
-			s.GPUs[0].Device.Index = 0
+			s.GPUs[0].Slot.Index = 0
 		},
 		"all GPUs go": func(s *monitor.Snapshot) { s.GPUs = nil },
 		"a GPU is silent": func(s *monitor.Snapshot) {
@@ -104,7 +105,7 @@ func TestSeriesOfAScrapeAreIndependent(t *testing.T) {
 		s.GPUs = s.GPUs[:r.IntN(len(s.GPUs)+1)]
 		if r.IntN(2) == 0 {
 			for i := range s.GPUs {
-				s.GPUs[i].Device.Index = i
+				s.GPUs[i].Slot.Index = i
 			}
 		}
 		requireFresh(t, g, &s)
@@ -195,7 +196,7 @@ func TestRemovedSeriesAreDropped(t *testing.T) {
 func TestLabelsMayBeAnyText(t *testing.T) {
 	const bad = "\xff\xfe\"quoted\" \\ and\nmore\x00"
 	s, _ := full(1)
-	s.GPUs[0].Device.Name, s.GPUs[0].State.Identity.Serial = bad, bad
+	s.GPUs[0].Slot.Model, s.GPUs[0].State.Identity.Serial = bad, bad
 	s.GPUs[0].State.Temperatures[0].Sensor, s.GPUs[0].State.Inventory.Firmware[0].Version = bad, bad
 	s.GPUs[0].Users[0].Container, s.GPUs[0].Lease.Container = bad, strings.Repeat("€", 40) // 64 bytes end within a letter
 	s.Reports[0].File = bad
@@ -217,7 +218,7 @@ func FuzzLabels(f *testing.F) {
 	g := showing(&s)
 	f.Fuzz(func(t *testing.T, a, b string) {
 		s, _ = full(1)
-		s.GPUs[0].State.Temperatures[0].Sensor, s.GPUs[0].State.Inventory.Firmware[0].Version, s.GPUs[0].Device.Name = a, b, a+b
+		s.GPUs[0].State.Temperatures[0].Sensor, s.GPUs[0].State.Inventory.Firmware[0].Version, s.GPUs[0].Slot.Model = a, b, a+b
 		_, err := promlint.New(strings.NewReader(textOf(t, g))).Lint()
 		require.NoError(t, err)
 		requireFresh(t, g, &s)
@@ -231,7 +232,7 @@ func TestScrapesAtTheSameTimeDoNotMix(t *testing.T) {
 		n := amdgpu.Known(float64(turn.Add(1)))
 		s := monitor.Snapshot{}
 		for i := range 16 {
-			g := monitor.GPU{Device: reading.Device{Slot: gpu.Slot{Index: i}}, Up: true}
+			g := monitor.GPU{Record: pool.Record{Slot: gpu.Slot{Index: i}}, Up: true}
 			g.State.Temperature.Now, g.State.Power.Now = n, n
 			if int(n.Value)%3 == 0 {
 				g.State.Memory.VRAM.Used = n

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 )
 
@@ -35,8 +36,8 @@ func (m *meter) add(joules float64) {
 }
 
 // scan writes the scan of the users of a GPU: the part of the time that each worked.
-func (w *world) scan(gpu string, worked map[string]float64) {
-	r := usage.Result{At: w.now, Devices: []usage.Used{{Device: usage.Device{PCI: gpu}}}}
+func (w *world) scan(address string, worked map[string]float64) {
+	r := usage.Result{At: w.now, Devices: []usage.Used{{Slot: gpu.Slot{PCI: address}}}}
 	for name, part := range worked {
 		r.Devices[0].Rows = append(r.Devices[0].Rows, usage.Row{Container: name, Processes: 1,
 			Busy: []usage.Amount{{Name: "gfx", Value: part}}})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
@@ -130,7 +131,7 @@ func TestContainersWithAnOpenGPUHaveRecords(t *testing.T) {
 				w.put(c.file, c.exit)
 			}
 			scan := func() {
-				r := usage.Result{At: w.now, Devices: []usage.Used{{Device: usage.Device{PCI: gpu1},
+				r := usage.Result{At: w.now, Devices: []usage.Used{{Slot: gpu.Slot{PCI: gpu1},
 					Processes: []usage.Process{{PID: 7005, Container: aContainer[:12], Memory: gib}}}}}
 				require.NoError(t, usage.File(usageReport).Write(w.root, r))
 			}

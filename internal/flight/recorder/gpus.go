@@ -24,7 +24,7 @@ type gpus struct {
 	root     host.Root
 	now      func() time.Time
 	limit    *amdgpu.Limit
-	devices  []reading.Device
+	devices  []gpu.Slot
 	cards    cards
 	dies     map[string]string // the other die of a package
 	searched time.Time
@@ -42,10 +42,6 @@ const (
 	// silent is the time without an answer after which a reading hangs.
 	silent = 5 * time.Second
 )
-
-func newGPUs(root host.Root, now func() time.Time) gpus {
-	return gpus{root: root, now: now, limit: amdgpu.NewLimit(), readers: map[string]*reader{}}
-}
 
 func (g *gpus) close() {
 	for _, r := range g.readers {
@@ -67,7 +63,7 @@ func (g *gpus) search() {
 	}
 	g.devices = nil
 	for _, one := range found.GPUsOf(gpu.VendorWith(gpu.Quarantine)) {
-		g.devices = append(g.devices, reading.DeviceOf(one))
+		g.devices = append(g.devices, one.Slot)
 	}
 	g.cards.add(g.devices, signs.Cards(g.root))
 	g.dies = gpu.ReadDies(g.root, found.GPUs)
@@ -227,7 +223,7 @@ func (g *gpus) start(name string, now time.Time) {
 	r := g.readers[name]
 	if r == nil {
 		g.search()
-		at := slices.IndexFunc(g.devices, func(d reading.Device) bool { return d.Address() == name })
+		at := slices.IndexFunc(g.devices, func(d gpu.Slot) bool { return d.Address() == name })
 		if at < 0 {
 			return
 		}

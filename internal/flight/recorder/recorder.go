@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/runend"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
@@ -137,7 +138,7 @@ func New(o Options) (*Recorder, error) {
 		return nil, fmt.Errorf("cannot record tasks: %w", err)
 	}
 	r.boot = strings.TrimSpace(boot)
-	r.gpus = newGPUs(o.Root, o.Now)
+	r.gpus = gpus{root: o.Root, now: o.Now, limit: amdgpu.NewLimit(), readers: map[string]*reader{}}
 	r.services.proc = r.proc
 	r.openKernel()
 	exists, err := r.newExists()

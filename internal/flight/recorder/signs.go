@@ -9,8 +9,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/signs"
 )
 
@@ -31,7 +31,7 @@ type named struct {
 const namedTime = time.Minute
 
 // add notes the GPUs of this machine, and the addresses of all cards of the driver.
-func (k *cards) add(devices []reading.Device, all []string) {
+func (k *cards) add(devices []gpu.Slot, all []string) {
 	if k.dirs == nil {
 		k.dirs, k.below, k.named = map[string]string{}, map[string][]string{}, map[string]named{}
 	}
@@ -41,8 +41,8 @@ func (k *cards) add(devices []reading.Device, all []string) {
 		}
 	}
 	for _, d := range devices {
-		k.dirs[d.PCI] = d.Dir
-		for _, port := range pci.Ports(d.Dir) {
+		k.dirs[d.PCI] = d.Sysfs
+		for _, port := range pci.Ports(d.Sysfs) {
 			if !slices.Contains(k.below[port], d.PCI) {
 				k.below[port] = append(k.below[port], d.PCI)
 			}

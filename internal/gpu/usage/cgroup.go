@@ -9,6 +9,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
 
@@ -117,8 +118,8 @@ func (p place) removed(root host.Root) bool { return !slices.ContainsFunc(p.dirs
 // addPeaks adds the peak of the GPU's own memory for each container, if the kernel counts
 // it in the container's control group. It skips divided GPUs, because a region of memory
 // belongs to the whole GPU.
-func (s *Scanner) addPeaks(rows []Row, l *ledger, d Device, devices []Device) {
-	if slices.ContainsFunc(devices, func(o Device) bool { return o != d && o.PCI == d.PCI }) {
+func (s *Scanner) addPeaks(rows []Row, l *ledger, d gpu.Slot, devices []gpu.Slot) {
+	if slices.ContainsFunc(devices, func(o gpu.Slot) bool { return o != d && o.PCI == d.PCI }) {
 		return
 	}
 	for i, r := range rows {

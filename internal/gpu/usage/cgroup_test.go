@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
@@ -107,7 +108,7 @@ func TestPeakComesFromTheContainersControlGroup(t *testing.T) {
 	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 1, 0))
 	s := m.scanner(Options{})
 	dir := placeOf(task, nil).dirs[0]
-	scan := func(devices ...Device) []Amount {
+	scan := func(devices ...gpu.Slot) []Amount {
 		s.Scan(context.Background(), devices)
 		for _, r := range s.Last().Of(first) {
 			if r.Container == handle {
@@ -122,7 +123,7 @@ func TestPeakComesFromTheContainersControlGroup(t *testing.T) {
 	require.NoError(t, m.root.WriteFile(dir+"/dmem.peak", []byte("drm/"+first.PCI+"/vram0 4096\n"), 0o444))
 	require.Equal(t, []Amount{{"vram", 4096}}, scan(first))
 	require.Equal(t, []Amount{{"vram", 4096}}, scan(first, second))
-	require.Nil(t, scan(first, Device{PCI: first.PCI, Partition: 1, Own: first.Own}), "nobody knows whose partition's it is")
+	require.Nil(t, scan(first, gpu.Slot{PCI: first.PCI, Partition: 1, DRM: first.Sysfs}), "nobody knows whose partition's it is")
 }
 
 func FuzzPeak(f *testing.F) {

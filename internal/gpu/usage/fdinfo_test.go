@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/stretchr/testify/require"
 )
 
@@ -87,8 +88,10 @@ func FuzzInfo(f *testing.F) {
 // Of NVIDIA's GPUs only processes are known, by the nodes that they hold open.
 func TestUsersOfNVIDIAGPUsHaveTheirNodesOpen(t *testing.T) {
 	m := newMachine(t)
-	zero := Device{PCI: "0000:0a:00.0", Own: "/sys/devices/pci0000:00/0000:0a:00.0", Node: "nvidia0"}
-	one := Device{PCI: "0000:0b:00.0", Own: "/sys/devices/pci0000:00/0000:0b:00.0", Node: "nvidia1"}
+	zero, one := gpu.Slot{Vendor: gpu.NVIDIA, PCI: "0000:0a:00.0"}, gpu.Slot{Vendor: gpu.NVIDIA, PCI: "0000:0b:00.0"}
+	m.file("/proc/driver/nvidia/gpus/0000:0a:00.0/information", "Device Minor: \t 0\n")
+	m.file("/proc/driver/nvidia/gpus/0000:0b:00.0/information", "Device Minor: \t 1\n")
+	unknown := gpu.Slot{Vendor: gpu.NVIDIA, PCI: "0000:0c:00.0"}
 	m.process(100, task)
 	m.link("/proc/100/fd/4", "/dev/nvidiactl")
 	m.link("/proc/100/fd/5", "/dev/nvidia0")
@@ -98,7 +101,10 @@ func TestUsersOfNVIDIAGPUsHaveTheirNodesOpen(t *testing.T) {
 	m.process(200, system)
 	m.link("/proc/200/fd/4", "/dev/nvidia0")
 	s := m.scanner(Options{})
-	s.Scan(t.Context(), []Device{first, zero, one})
+	s.Scan(t.Context(), []gpu.Slot{unknown})
+	require.Nil(t, s.Last(), "nobody's users can be found")
+	s.Scan(t.Context(), []gpu.Slot{first, unknown, zero, one})
+	require.Nil(t, s.Last().Find(unknown))
 	require.Equal(t, `"": 1
 "`+handle+`": 1
 `, rows(s.Last(), zero))
@@ -106,7 +112,7 @@ func TestUsersOfNVIDIAGPUsHaveTheirNodesOpen(t *testing.T) {
 	require.Empty(t, rows(s.Last(), first))
 	m.ends(100)
 	m.now = m.now.Add(15 * time.Second)
-	s.Scan(t.Context(), []Device{first, zero, one})
+	s.Scan(t.Context(), []gpu.Slot{first, zero, one})
 	require.Contains(t, rows(s.Last(), zero), `"": 1`)
 	require.NotContains(t, rows(s.Last(), zero), handle+`": 1`)
 }

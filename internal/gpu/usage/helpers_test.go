@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
 // Two GPUs, the first with KFD's number 4711, the second with 4712.
 var (
-	first  = Device{PCI: "0000:03:00.0", Own: "/sys/devices/pci0000:00/0000:03:00.0"}
-	second = Device{PCI: "0000:43:00.0", Own: "/sys/devices/pci0000:00/0000:43:00.0"}
+	first  = gpu.Slot{PCI: "0000:03:00.0", Sysfs: "/sys/devices/pci0000:00/0000:03:00.0"}
+	second = gpu.Slot{PCI: "0000:43:00.0", Sysfs: "/sys/devices/pci0000:00/0000:43:00.0"}
 )
 
 const (
@@ -38,10 +39,10 @@ type machine struct {
 
 func newMachine(t testing.TB) *machine {
 	m := &machine{t, host.Root(t.TempDir()), hosttest.Now}
-	for i, d := range []Device{first, second} {
+	for i, d := range []gpu.Slot{first, second} {
 		for _, node := range []string{"card" + strconv.Itoa(i), "renderD" + strconv.Itoa(128+i)} {
-			require.NoError(t, m.root.MkdirAll(d.Own+"/drm/"+node, 0o755))
-			m.link("/sys/class/drm/"+node, d.Own+"/drm/"+node)
+			require.NoError(t, m.root.MkdirAll(d.Sysfs+"/drm/"+node, 0o755))
+			m.link("/sys/class/drm/"+node, d.Sysfs+"/drm/"+node)
 		}
 		at := fmt.Sprintf("%s/%d/", topology, i+1)
 		hosttest.Put(t, m.root, at+"gpu_id", strconv.Itoa(4711+i)+"\n")
@@ -102,13 +103,13 @@ func (m *machine) scanner(o Options) *Scanner {
 }
 
 // scan looks once, with no deadline, and returns the rows of a device as text.
-func scan(t testing.TB, s *Scanner, d Device) string {
+func scan(t testing.TB, s *Scanner, d gpu.Slot) string {
 	t.Helper()
-	s.Scan(context.Background(), []Device{first, second})
+	s.Scan(context.Background(), []gpu.Slot{first, second})
 	return rows(s.Last(), d)
 }
 
-func rows(r *Result, d Device) string {
+func rows(r *Result, d gpu.Slot) string {
 	var b strings.Builder
 	for _, row := range r.Of(d) {
 		fmt.Fprintf(&b, "%q: %d", row.Container, row.Processes)

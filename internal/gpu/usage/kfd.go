@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 // kfdProcs has a folder for each process of the whole host that uses KFD, because sysfs
@@ -25,14 +26,14 @@ const (
 type kfdProcess struct {
 	number string
 	parts  []string            // its folders: "", and "context_0" of each further context
-	gpus   map[string]Device   // by KFD's number
+	gpus   map[string]gpu.Slot // by KFD's number
 	pasids map[string][]uint64 // by KFD's number; DRM's numbers of the same memory spaces
 }
 
 // listKFD reads the names, and the numbers that connect a process to its DRM clients:
 // pasid, or pasid_<gpu> if each GPU has a separate one. 0 means none, as in the file pasid
 // since KFD uses DRM's numbers.
-func listKFD(root host.Root, ids map[string]Device) []kfdProcess {
+func listKFD(root host.Root, ids map[string]gpu.Slot) []kfdProcess {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -49,7 +50,7 @@ func listKFD(root host.Root, ids map[string]Device) []kfdProcess {
 		if err != nil {
 			continue // it has ended
 		}
-		p := kfdProcess{e.Name(), []string{""}, map[string]Device{}, map[string][]uint64{}}
+		p := kfdProcess{e.Name(), []string{""}, map[string]gpu.Slot{}, map[string][]uint64{}}
 		for _, f := range files {
 			n, ok := strings.CutPrefix(f.Name(), "context_")
 			if _, is := parseID(n, 32); ok && is && len(p.parts) < maxParts {
@@ -71,7 +72,7 @@ func listKFD(root host.Root, ids map[string]Device) []kfdProcess {
 }
 
 // add records the GPUs of one folder, and its memory space on each.
-func (p *kfdProcess) add(root host.Root, at string, files []os.DirEntry, ids map[string]Device) {
+func (p *kfdProcess) add(root host.Root, at string, files []os.DirEntry, ids map[string]gpu.Slot) {
 	all, _ := parseID(readText(root, path.Join(at, "pasid")), 32)
 	for _, f := range files {
 		id, ok := strings.CutPrefix(f.Name(), "vram_")
@@ -125,10 +126,10 @@ type kfdOf struct {
 // join finds the processes that run on this machine: through a DRM client with the same
 // memory space, which works in a container too, otherwise through their number, if numbers
 // are the host's.
-func (s *Scanner) join(procs []kfdProcess, clients map[Device]map[uint64]owner, own []string,
-	left *LeftOut) map[Device][]kfdOf {
+func (s *Scanner) join(procs []kfdProcess, clients map[gpu.Slot]map[uint64]owner, own []string,
+	left *LeftOut) map[gpu.Slot][]kfdOf {
 	numbers := hostNumbers(s.root)
-	out := map[Device][]kfdOf{}
+	out := map[gpu.Slot][]kfdOf{}
 	for _, p := range procs {
 		var byNumber *owner
 		if pid, err := strconv.Atoi(p.number); err == nil && numbers {

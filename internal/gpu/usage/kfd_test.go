@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -92,13 +93,13 @@ func TestHangingKFDLosesOnlyItsOwnNumbers(t *testing.T) {
 	s := m.scanner(Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		for !s.readings.Outstanding("kfd " + first.PCI + " 0") {
+		for !s.readings.Outstanding("kfd " + first.Address()) {
 			runtime.Gosched()
 		}
 		cancel()
 	}()
-	s.Scan(ctx, []Device{first})
-	s.Scan(context.Background(), []Device{first})
+	s.Scan(ctx, []gpu.Slot{first})
+	s.Scan(context.Background(), []gpu.Slot{first})
 	require.Equal(t, `"`+handle+`": 1 vram=4.194304e+06 gtt=2.097152e+06 cpu=0
 `, rows(s.Last(), first))
 	w, err := os.OpenFile(pipe, os.O_WRONLY, 0)

@@ -5,7 +5,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
@@ -77,6 +76,3 @@ func processesOf(root host.Root, uses []use, integrated bool) (all []Process) {
 	}
 	return all
 }
-
-// drawsScreens reports whether a node is a card node, which display servers have open.
-func drawsScreens(node string) bool { return strings.HasPrefix(node, "card") }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,7 +23,7 @@ func TestProcessesWithMemoryAreNamed(t *testing.T) {
 	m.opens(99, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 2<<20, 0))
 	m.opens(99, 6, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 2<<20, 0)) // the same client
 	s := m.scanner(Options{})
-	s.Scan(context.Background(), []Device{first, second})
+	s.Scan(context.Background(), []gpu.Slot{first, second})
 	require.Equal(t, []Process{
 		{PID: 4242, Name: "llama-server", Memory: 5 << 30}, // KFD's count, which old kernels leave out of DRM's
 		{PID: 99, Name: "python3", Container: handle, Memory: 2 << 30},
@@ -31,8 +32,8 @@ func TestProcessesWithMemoryAreNamed(t *testing.T) {
 	require.Empty(t, s.Last().Find(second).Processes)
 
 	apu := first
-	apu.Integrated = true
-	s.Scan(context.Background(), []Device{apu})
+	apu.GFX = "gfx1103"
+	s.Scan(context.Background(), []gpu.Slot{apu})
 	require.InDelta(t, 2<<30+2<<20, s.Last().Find(apu).Processes[1].Memory, 0, "with GTT")
 }
 

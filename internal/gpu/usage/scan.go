@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/amd/chips"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
@@ -27,38 +29,44 @@ type reading struct {
 	info info
 }
 
-// Scan scans all processes once, and counts for the devices, which have drivers with usage
-// data. It waits for drivers until the context is done. A GPU with a driver that does not
-// answer has no rows, and is queried again after the answer.
-func (s *Scanner) Scan(ctx context.Context, devices []Device) {
+// Scan scans all processes once, and counts for the GPUs whose users can be found. Without
+// one it scans nothing. It waits for drivers until the context is done. A GPU with a driver
+// that does not answer has no rows, and is queried again after the answer.
+func (s *Scanner) Scan(ctx context.Context, gpus []gpu.Slot) {
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
+	n := findNodes(s.root, gpus)
+	if len(n.devices) == 0 {
+		return
+	}
 	r := &Result{At: s.now(), Devices: []Used{}}
 	began := time.Now()
 	users := s.walk.run(&r.Left)
 	own := containersOf(readText(s.root, "/proc/self/cgroup"))
-	n := findNodes(s.root, devices)
 	byGPU := s.descriptors(users, n, own, &r.Left)
 	r.Took = time.Since(began)
 
-	answers := s.readAll(ctx, byGPU)
+	answers := readEach(ctx, s, byGPU, func(pci string) string { return pci }, readInfos)
 	uses, spaces := byDevice(answers, n)
-	for d, more := range s.readKFDs(ctx, s.join(listKFD(s.root, n.kfdIDs()), spaces, own, &r.Left)) {
+	// KFD's files are read separately, because the time of copies is in the memory of the
+	// process itself, which may answer slowly.
+	kfd := s.join(listKFD(s.root, n.kfdIDs()), spaces, own, &r.Left)
+	for d, more := range readEach(ctx, s, kfd, func(d gpu.Slot) string { return "kfd " + d.Address() }, readKFD) {
 		uses[d] = append(uses[d], more...)
 	}
-	ledgers := map[Device]*ledger{}
-	for _, d := range devices {
-		l := s.ledgers[d]
+	ledgers := map[string]*ledger{}
+	for _, d := range n.devices {
+		l := s.ledgers[d.Address()]
 		if l == nil {
 			l = newLedger()
 		}
-		ledgers[d] = l
+		ledgers[d.Address()] = l
 		if _, answered := answers[d.PCI]; answered || len(byGPU[d.PCI]) == 0 && !s.readings.Outstanding(d.PCI) {
 			here := slices.DeleteFunc(slices.Clone(uses[d]), func(u use) bool { return u.outside })
 			rows := l.update(r.At, s.walk.turn, here, s.options.Containers,
 				func(p place) bool { return p.removed(s.root) })
-			s.addPeaks(rows, l, d, devices)
-			r.Devices = append(r.Devices, Used{d, rows, processesOf(s.root, uses[d], d.Integrated)})
+			s.addPeaks(rows, l, d, n.devices)
+			r.Devices = append(r.Devices, Used{d.Stored(), rows, processesOf(s.root, uses[d], chips.Integrated(d.GFX))})
 		}
 	}
 	s.ledgers = ledgers
@@ -66,8 +74,8 @@ func (s *Scanner) Scan(ctx context.Context, devices []Device) {
 }
 
 // byDevice groups the clients by device, and returns the owners of memory spaces.
-func byDevice(answers map[string][]reading, n nodes) (map[Device][]use, map[Device]map[uint64]owner) {
-	uses, spaces := map[Device][]use{}, map[Device]map[uint64]owner{}
+func byDevice(answers map[string][]reading, n nodes) (map[gpu.Slot][]use, map[gpu.Slot]map[uint64]owner) {
+	uses, spaces := map[gpu.Slot][]use{}, map[gpu.Slot]map[uint64]owner{}
 	for _, readings := range answers {
 		for _, a := range readings {
 			d, ok := n.device(a.info, a.node)
@@ -75,7 +83,8 @@ func byDevice(answers map[string][]reading, n nodes) (map[Device][]use, map[Devi
 				continue
 			}
 			uses[d] = append(uses[d], use{client: clientKey{id: a.info.client}, place: a.place, pid: a.pid,
-				screen: drawsScreens(a.node), memory: a.info.memory, engines: a.info.engines, units: -1})
+				screen: strings.HasPrefix(a.node, "card"), // which display servers have open
+				memory: a.info.memory, engines: a.info.engines, units: -1})
 			if spaces[d] == nil {
 				spaces[d] = map[uint64]owner{}
 			}
@@ -116,19 +125,8 @@ func (s *Scanner) cgroup(pid int) (string, bool) {
 	return string(b), err == nil
 }
 
-// readAll reads the descriptors of all GPUs in parallel. A GPU without an answer in time is
+// readEach reads the files of all GPUs in parallel. A GPU without an answer in time is
 // missing in the result.
-func (s *Scanner) readAll(ctx context.Context, all map[string][]descriptor) map[string][]reading {
-	return readEach(ctx, s, all, func(pci string) string { return pci }, readInfos)
-}
-
-// readKFDs reads KFD's files in the same way. It is separate, because the time of copies is
-// in the memory of the process itself, which may answer slowly.
-func (s *Scanner) readKFDs(ctx context.Context, all map[Device][]kfdOf) map[Device][]use {
-	name := func(d Device) string { return "kfd " + d.PCI + " " + strconv.Itoa(d.Partition) }
-	return readEach(ctx, s, all, name, readKFD)
-}
-
 func readEach[K comparable, V, T any](ctx context.Context, s *Scanner, all map[K]V, name func(K) string,
 	read func(host.Root, V) T) map[K]T {
 	open := map[K]*deadline.Work[any]{}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
 func TestUseBelongsToTheContainer(t *testing.T) {
@@ -57,26 +58,26 @@ func TestClientInSeveralFilesAndProcessesIsCountedOnce(t *testing.T) {
 // is a PCI device and a client like any other.
 func TestAPUIsCoveredLikeTheOthers(t *testing.T) {
 	m := newMachine(t)
-	apu := Device{PCI: "0000:c4:00.0", Own: "/sys/devices/pci0000:00/0000:00:08.1/0000:c4:00.0"}
-	require.NoError(t, m.root.MkdirAll(apu.Own+"/drm/renderD130", 0o755))
+	apu := gpu.Slot{PCI: "0000:c4:00.0", Sysfs: "/sys/devices/pci0000:00/0000:00:08.1/0000:c4:00.0"}
+	require.NoError(t, m.root.MkdirAll(apu.Sysfs+"/drm/renderD130", 0o755))
 	m.process(100, task)
 	m.opens(100, 5, "/dev/dri/renderD130", "drm-driver:\tamdgpu\ndrm-client-id:\t30\ndrm-pdev:\t0000:c4:00.0\npasid:\t32785\n"+
 		"drm-total-gtt:\t6 GiB\ndrm-resident-gtt:\t5120 MiB\ndrm-resident-vram:\t300 MiB\ndrm-memory-vram:\t307200 KiB\ndrm-memory-gtt: \t1 KiB\ndrm-engine-gfx:\t1000000000 ns\n")
 	s := m.scanner(Options{})
-	s.Scan(context.Background(), []Device{apu})
+	s.Scan(context.Background(), []gpu.Slot{apu})
 	require.Equal(t, `"`+handle+`": 1 vram=3.145728e+08 gtt=5.36870912e+09 gfx=1s
 `, rows(s.Last(), apu))
 }
 
 func TestPartitionsAreDistinguishedByTheirNodes(t *testing.T) {
 	m := newMachine(t)
-	part := Device{PCI: first.PCI, Partition: 1, Own: "/sys/devices/platform/amdgpu_xcp_0"}
-	require.NoError(t, m.root.MkdirAll(part.Own+"/drm/renderD130", 0o755))
+	part := gpu.Slot{PCI: first.PCI, Partition: 1, DRM: "/sys/devices/platform/amdgpu_xcp_0"}
+	require.NoError(t, m.root.MkdirAll(part.DRM+"/drm/renderD130", 0o755))
 	m.process(100, task)
 	m.opens(100, 5, "/dev/dri/renderD128", amdgpu(first.PCI, 7, 1, 0))
 	m.opens(100, 6, "/dev/dri/renderD130", amdgpu(first.PCI, 8, 2, 0))
 	s := m.scanner(Options{})
-	s.Scan(context.Background(), []Device{first, part})
+	s.Scan(context.Background(), []gpu.Slot{first, part})
 	require.Contains(t, rows(s.Last(), first), " vram=1024 ")
 	require.Contains(t, rows(s.Last(), part), " vram=2048 ")
 }
@@ -136,14 +137,14 @@ func TestHangingGPULosesItsOwnRowsAndIsQueriedOnce(t *testing.T) {
 		}
 		cancel()
 	}()
-	s.Scan(ctx, []Device{first, second})
+	s.Scan(ctx, []gpu.Slot{first, second})
 	require.Empty(t, rows(s.Last(), first))
 	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns as there is a reader: the one that hangs
 	require.NoError(t, err)
 	for s.readings.Outstanding(second.PCI) {
 		runtime.Gosched()
 	}
-	s.Scan(context.Background(), []Device{first, second}) // does not wait for the GPU that is outstanding
+	s.Scan(context.Background(), []gpu.Slot{first, second}) // does not wait for the GPU that is outstanding
 	require.Empty(t, rows(s.Last(), first))
 	require.Contains(t, rows(s.Last(), second), handle)
 	_, err = w.WriteString(amdgpu(first.PCI, 7, 1024, 0))
@@ -218,12 +219,12 @@ func TestClientsOfOneGPUAreBounded(t *testing.T) {
 // The test's own machine, whatever it is: the walk reads it without fault.
 func TestRealProcessesAreRead(t *testing.T) {
 	s := New("/", Options{}, nil)
-	s.Scan(context.Background(), []Device{first})
+	s.Scan(context.Background(), []gpu.Slot{first})
 	require.NotNil(t, s.Last())
 	require.Contains(t, s.walk.seen, os.Getpid(), "this process was looked at")
 	require.Equal(t, looked{inode: s.walk.seen[os.Getpid()].inode, turn: 1}, s.walk.seen[os.Getpid()], "and uses no GPU")
 	require.Empty(t, s.Last().Of(first))
 	before := s.walk.seen[os.Getpid()].inode
-	s.Scan(context.Background(), []Device{first})
+	s.Scan(context.Background(), []gpu.Slot{first})
 	require.Equal(t, before, s.walk.seen[os.Getpid()].inode, "a process keeps its inode number")
 }

@@ -3,6 +3,7 @@ package usage
 import (
 	"testing"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,9 +38,9 @@ func TestShareIsThePartOfTheWork(t *testing.T) {
 		"no container has the GPU open": {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Result{Devices: []Used{{Device{PCI: "0000:43:00.0"}, []Row{row("c", -1, -1, Amount{"gfx", 1})}, nil}}}
+			r := Result{Devices: []Used{{gpu.Slot{PCI: "0000:43:00.0"}, []Row{row("c", -1, -1, Amount{"gfx", 1})}, nil}}}
 			for i, rows := range tt.rows {
-				r.Devices = append(r.Devices, Used{Device{PCI: card, Partition: i}, rows, nil})
+				r.Devices = append(r.Devices, Used{gpu.Slot{PCI: card, Partition: i}, rows, nil})
 			}
 			got := r.Shares(card)
 			for container, part := range tt.want {
@@ -66,7 +67,7 @@ func TestWorkersAreKnownIfTheDriverCountsTheirWork(t *testing.T) {
 		"ROCm without compute units":   {[]Row{{Container: "a", Processes: 1, Memory: rocm, Busy: busy(0)}}, nil},
 		"little work of ROCm's engine": {[]Row{{Container: "a", Processes: 1, Busy: busy(.005)}}, map[string]bool{"a": false}},
 	} {
-		r := Result{Devices: []Used{{Device: first, Rows: c.rows}}}
+		r := Result{Devices: []Used{{Slot: first, Rows: c.rows}}}
 		require.Equal(t, c.want, r.Workers(first.PCI), name)
 		require.Nil(t, r.Workers("0000:ff:00.0"), "its driver did not answer")
 	}

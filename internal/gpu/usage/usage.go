@@ -20,18 +20,9 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/deadline"
 )
-
-// Device is a GPU, or a partition of a GPU, with usage counts.
-type Device struct {
-	PCI       string `json:"pci"` // "0000:03:00.0"; partitions have their parent's address
-	Partition int    `json:"partition"`
-	Own       string `json:"-"` // machine path of the folder in sysfs that has its DRM nodes, in drm/
-	// Integrated is set for an APU, with memory that is mostly in the machine's.
-	Integrated bool   `json:"-"`
-	Node       string `json:"-"` // "nvidia0": the name in /dev of an NVIDIA GPU, which has no usage data
-}
 
 // Amount is a number with the name of its unit or kind.
 type Amount struct {
@@ -62,10 +53,10 @@ type Result struct {
 	Devices []Used        `json:"devices"` // without those whose driver did not answer
 }
 
-// Used holds the users of a device, by container name, and its processes with memory, the
+// Used holds the users of a GPU, by container name, and its processes with memory, the
 // largest first.
 type Used struct {
-	Device
+	gpu.Slot
 	Rows      []Row     `json:"rows"`
 	Processes []Process `json:"processes,omitempty"`
 }
@@ -77,8 +68,8 @@ type LeftOut struct {
 	Limit      int `json:"limit"`      // processes and clients beyond the limits of a scan
 }
 
-// Find returns the users of a device, nil if its driver did not answer.
-func (r *Result) Find(d Device) *Used {
+// Find returns the users of a GPU, nil if its driver did not answer.
+func (r *Result) Find(d gpu.Slot) *Used {
 	for i, u := range r.Devices {
 		if u.PCI == d.PCI && u.Partition == d.Partition {
 			return &r.Devices[i]
@@ -87,8 +78,8 @@ func (r *Result) Find(d Device) *Used {
 	return nil
 }
 
-// Of returns the rows of a device, nil if its driver did not answer.
-func (r *Result) Of(d Device) []Row {
+// Of returns the rows of a GPU, nil if its driver did not answer.
+func (r *Result) Of(d gpu.Slot) []Row {
 	if u := r.Find(d); u != nil {
 		return u.Rows
 	}
@@ -118,7 +109,7 @@ type Scanner struct {
 
 	scanning sync.Mutex // one scan at a time; guards what follows
 	walk     walk
-	ledgers  map[Device]*ledger
+	ledgers  map[string]*ledger // by address
 
 	readings deadline.Group[string, any] // by GPU and source
 }
@@ -137,7 +128,7 @@ func New(root host.Root, o Options, now func() time.Time) *Scanner {
 	if now == nil {
 		now = time.Now
 	}
-	return &Scanner{root: root, options: o, now: now, ledgers: map[Device]*ledger{},
+	return &Scanner{root: root, options: o, now: now, ledgers: map[string]*ledger{},
 		walk: newWalk(root, o.Links)}
 }
 

@@ -101,10 +101,11 @@ func (m *machine) readLeases() error {
 }
 
 // excluded returns the GPUs that no pod gets now.
-func (m machine) excluded() (of []lease.Excluded) {
+func (m machine) excluded() map[int]string {
+	of := map[int]string{}
 	for i, d := range m.devices {
 		if d.exclusion != "" {
-			of = append(of, lease.Excluded{GPU: i, Reason: d.exclusion})
+			of[i] = d.exclusion
 		}
 	}
 	return of

@@ -97,7 +97,9 @@ func excluded(r host.Root, unit *oci.Config) (map[string]string, error) {
 			return nil, fmt.Errorf("cannot read which GPUs are quarantined: %w", cmp.Or(err, errDamaged))
 		}
 		for _, g := range f.GPUs {
-			out[g.Name] = g.Reason
+			if g.Reason != "" {
+				out[g.Name] = g.Reason
+			}
 		}
 	default:
 		record, err := quarantine.RecordFile.Read(r)

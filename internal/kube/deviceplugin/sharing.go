@@ -148,7 +148,7 @@ func (m machine) byLease(indexes []int) (gpus, replicas []int) {
 }
 
 // holdFor leases these of the names to a pod. A GPU is leased to all pods that share it.
-func (m machine) holdFor(pod string, indexes []int, excluded []lease.Excluded) error {
+func (m machine) holdFor(pod string, indexes []int, excluded map[int]string) error {
 	gpus, replicas := m.byLease(indexes)
 	if pod != lease.SharingPods {
 		if err := m.leases.HoldForPod(pod, gpus, excluded); err != nil {
@@ -164,12 +164,10 @@ func (m machine) holdFor(pod string, indexes []int, excluded []lease.Excluded) e
 			return err
 		}
 	}
-	var refused []lease.Excluded
-	for _, e := range excluded {
-		for r, name := range m.replicas.GPUs {
-			if m.gpuOf(name) == e.GPU {
-				refused = append(refused, lease.Excluded{GPU: r, Reason: e.Reason})
-			}
+	refused := map[int]string{}
+	for r, name := range m.replicas.GPUs {
+		if why, is := excluded[m.gpuOf(name)]; is {
+			refused[r] = why
 		}
 	}
 	return m.replicas.HoldForPod(pod, replicas, refused)

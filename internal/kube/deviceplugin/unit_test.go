@@ -56,7 +56,7 @@ func taskTakes(t *testing.T, p *plugin, gpu int) (end func()) {
 // keep writes that tasks do not get a GPU.
 func keep(t *testing.T, r host.Root, name, reason string) {
 	t.Helper()
-	f := admission.File{GPUs: []admission.Quarantined{{Name: name, Reason: reason}}}
+	f := admission.File{GPUs: []admission.GPU{{Name: name, Reason: reason}}}
 	hosttest.Put(t, r, "/admission.json", string(admission.Encode(f)))
 }
 

@@ -21,6 +21,6 @@ func FuzzLabels(f *testing.F) {
 		hosttest.Put(t, r, node+"properties", properties)
 		hosttest.Put(t, r, node+"mem_banks/0/properties", memory)
 		hosttest.Put(t, r, "/sys/module/amdgpu/version", version)
-		fits(t, nodelabels.Labels(nodelabels.Read(r, []gpu.GPU{{KFDNode: 1, Name: name}})))
+		fits(t, nodelabels.Labels(nodelabels.Read(r, []gpu.GPU{{Slot: gpu.Slot{Model: name}, KFDNode: 1}})))
 	})
 }

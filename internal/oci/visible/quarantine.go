@@ -2,24 +2,21 @@ package visible
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec/edits"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
 // splitExcluded returns which GPUs, as indexes, are usable, and a text about the others.
-func splitExcluded(gpus []GPU, own []int, excluded []lease.Excluded) (usable []int, others string) {
+func splitExcluded(gpus []GPU, own []int, excluded map[int]string) (usable []int, others string) {
 	var texts []string
 	for _, i := range own {
-		at := slices.IndexFunc(excluded, func(e lease.Excluded) bool { return e.GPU == i })
-		if at < 0 {
+		if excluded[i] == "" {
 			usable = append(usable, i)
 			continue
 		}
-		texts = append(texts, "GPU "+gpus[i].String()+" "+excluded[at].Reason)
+		texts = append(texts, "GPU "+gpus[i].String()+" "+excluded[i])
 	}
 	const most = 8 // a unit can have 64 partitions
 	if len(texts) > most {

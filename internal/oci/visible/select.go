@@ -38,7 +38,7 @@ func readCount(env []string) (count int, set bool, err error) {
 // all of them, or those that it names. GPU_COUNT limits the task to the first of them, so
 // that a task sees as many GPUs as it requests whether GPUs are leased or not. Excluded GPUs
 // are left out. A task that names one or needs it is refused.
-func SelectShared(gpus []GPU, variables, env []string, excluded []lease.Excluded) (own []int, err error) {
+func SelectShared(gpus []GPU, variables, env []string, excluded map[int]string) (own []int, err error) {
 	own, narrowed, err := narrow(gpus, variables, env)
 	if err != nil || narrowed && len(own) == 0 {
 		return nil, err

@@ -1,6 +1,6 @@
 // Package admission encodes the file in which a unit lists, for its wrapper, the GPUs that
-// no new container gets, the GPUs that a task should not get again, the memory that a free GPU
-// may use, and the memory that others use.
+// not every new container gets: which are excluded, which a task should not get again, the
+// memory that a free GPU may use, and the memory that others use.
 package admission
 
 import (
@@ -10,67 +10,53 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
 )
 
-// File holds its content. Names are as in oci.Config.GPUs.
-type File struct {
-	GPUs  []Quarantined
-	Avoid []Avoided
-	// Memory lists leased GPUs, which must be empty before the next task gets them.
-	Memory []IdleMemory
-	// Taken lists GPUs with memory that others use. Tasks get GPUs with less of it first.
-	Taken []Taken
-}
+// File holds its content.
+type File struct{ GPUs []GPU }
 
-// Quarantined names a GPU that no new container gets.
-type Quarantined struct {
-	Name   string
-	Reason string // follows its name in messages: "has been quarantined since ..."
-}
-
-// Avoided names a GPU that a task gets only if no other is free, because a run of the same
-// step had a fault on it.
-type Avoided struct{ Name, StepHash string }
-
-// IdleMemory bounds the memory in use of a GPU that no task has.
-type IdleMemory struct {
-	Name string
-	// Files are absolute, of sysfs: their sum is the bytes in use now. Reading them does not
+// GPU describes the admission of new containers to one GPU.
+type GPU struct {
+	Name string // as in oci.Config.GPUs
+	// Reason is why no new container gets the GPU, "" if they do. It follows its name in
+	// messages: "has been quarantined since ...".
+	Reason string
+	// Avoid has the hashes of steps with a run that had a fault on the GPU, or hung. Such a
+	// step gets the GPU only if no other is free.
+	Avoid []string
+	// Files of sysfs are absolute: their sum is the bytes in use now. A leased GPU has them,
+	// and must not use more than Most before the next task gets it. Reading them does not
 	// access the hardware.
 	Files []string
 	Most  uint64 // bytes
+	// Taken is the percent of its memory that others use. Tasks get GPUs with less of it first.
+	Taken uint64
 }
 
-// Taken holds the part of a GPU's memory that others use.
-type Taken struct {
-	Name    string
-	Percent uint64
+// IsZero reports whether every container gets the GPU.
+func (g GPU) IsZero() bool {
+	return g.Reason == "" && len(g.Avoid) == 0 && len(g.Files) == 0 && g.Taken == 0
 }
 
 // members declares the format of the file.
 func (f *File) members(c *rawjson.Codec) {
 	c.Version(1)
-	rawjson.List(c, "gpus", &f.GPUs, func(c *rawjson.Codec, g *Quarantined) {
+	rawjson.List(c, "gpus", &f.GPUs, func(c *rawjson.Codec, g *GPU) {
 		c.String("name", &g.Name)
-		c.String("reason", &g.Reason)
-	})
-	rawjson.OptionalList(c, "avoid", &f.Avoid, func(c *rawjson.Codec, a *Avoided) {
-		c.String("name", &a.Name)
-		c.String("step_hash", &a.StepHash)
-	})
-	rawjson.OptionalList(c, "memory", &f.Memory, func(c *rawjson.Codec, m *IdleMemory) {
-		c.String("name", &m.Name)
-		c.Strings("files", &m.Files)
-		c.Number("most", &m.Most, 1<<63-1)
-	})
-	rawjson.OptionalList(c, "taken", &f.Taken, func(c *rawjson.Codec, t *Taken) {
-		c.String("name", &t.Name)
-		c.Number("percent", &t.Percent, 100)
+		c.OptionalString("reason", &g.Reason)
+		if c.Reading() || len(g.Avoid) > 0 {
+			c.Strings("avoid", &g.Avoid)
+		}
+		if c.Reading() || len(g.Files) > 0 {
+			c.Strings("files", &g.Files)
+			c.Number("most", &g.Most, 1<<63-1)
+		}
+		c.OptionalNumber("taken", &g.Taken, 100)
 	})
 }
 
 // Encode returns the file's bytes.
 func Encode(f File) []byte { return append(rawjson.Encode(nil, f.members), '\n') }
 
-// maxGPUs bounds each list that is read. No unit has more than 512 partitions.
+// maxGPUs bounds the list that is read. No unit has more than 512 partitions.
 const maxGPUs = 512
 
 // Decode reads the bytes of Encode and ignores fields of later charms. It returns no reason
@@ -89,13 +75,10 @@ func Decode(data []byte) (f File, ok bool) {
 	return f, true
 }
 
-// valid reports whether all texts are set.
+// valid reports whether the list is bounded, all names are set and all files absolute.
 func (f *File) valid() bool {
-	return max(len(f.GPUs), len(f.Avoid), len(f.Memory), len(f.Taken)) <= maxGPUs &&
-		!slices.ContainsFunc(f.GPUs, func(g Quarantined) bool { return g.Name == "" || g.Reason == "" }) &&
-		!slices.ContainsFunc(f.Avoid, func(a Avoided) bool { return a.Name == "" || a.StepHash == "" }) &&
-		!slices.ContainsFunc(f.Memory, func(m IdleMemory) bool {
-			return m.Name == "" || len(m.Files) == 0 ||
-				slices.ContainsFunc(m.Files, func(file string) bool { return !strings.HasPrefix(file, "/") })
-		}) && !slices.ContainsFunc(f.Taken, func(t Taken) bool { return t.Name == "" })
+	return len(f.GPUs) <= maxGPUs && !slices.ContainsFunc(f.GPUs, func(g GPU) bool {
+		return g.Name == "" || slices.Contains(g.Avoid, "") ||
+			slices.ContainsFunc(g.Files, func(file string) bool { return !strings.HasPrefix(file, "/") })
+	})
 }

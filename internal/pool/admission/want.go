@@ -12,44 +12,34 @@ import (
 
 // Want returns the parts of a request for GPUs that the file decides. names are the GPUs'
 // in the order of their indexes. read reads a small file of sysfs.
-func (f File) Want(names []string, read func(file string) ([]byte, error)) (want lease.Want) {
+func (f File) Want(names []string, read func(file string) ([]byte, error)) lease.Want {
+	want := lease.Want{Excluded: map[int]string{}, Avoid: map[int][]string{}, Taken: map[int]uint64{}}
+	has := make([]GPU, len(names))
 	for i, name := range names {
-		at := slices.IndexFunc(f.GPUs, func(q Quarantined) bool { return q.Name == name })
-		if at >= 0 {
-			reason := strings.ToValidUTF8(f.GPUs[at].Reason, "?")
-			want.Excluded = append(want.Excluded, lease.Excluded{GPU: i, Reason: reason})
+		at := slices.IndexFunc(f.GPUs, func(g GPU) bool { return g.Name == name })
+		if at < 0 {
+			continue
 		}
-		for _, t := range f.Taken {
-			if t.Name == name {
-				if want.Taken == nil {
-					want.Taken = map[int]uint64{}
-				}
-				want.Taken[i] = t.Percent
-			}
+		has[i] = f.GPUs[at]
+		if has[i].Reason != "" {
+			want.Excluded[i] = strings.ToValidUTF8(has[i].Reason, "?")
 		}
-		for _, a := range f.Avoid {
-			if a.Name == name {
-				want.Avoid = append(want.Avoid, lease.Avoid{GPU: i, StepHash: a.StepHash})
-			}
+		if has[i].Taken > 0 {
+			want.Taken[i] = has[i].Taken
+		}
+		if len(has[i].Avoid) > 0 {
+			want.Avoid[i] = has[i].Avoid
 		}
 	}
-	if len(f.Memory) > 0 {
-		want.Unready = func(gpu int) string { return f.checkMemory(names[gpu], read) }
-	}
+	want.Unready = func(gpu int) string { return has[gpu].checkMemory(read) }
 	return want
 }
 
 // checkMemory returns why a free GPU is not empty, as read from the driver now. It returns
 // "" for a GPU that is empty or cannot be read.
-func (f File) checkMemory(gpu string, read func(file string) ([]byte, error)) string {
-	for _, m := range f.Memory {
-		if m.Name != gpu {
-			continue
-		}
-		if used, ok := sum(m.Files, read); ok && used > m.Most {
-			return fmt.Sprintf("has %s of its memory in use, though its last task has ended",
-				units.Bytes(float64(used)))
-		}
+func (g GPU) checkMemory(read func(file string) ([]byte, error)) string {
+	if used, ok := sum(g.Files, read); ok && used > g.Most {
+		return fmt.Sprintf("has %s of its memory in use, though its last task has ended", units.Bytes(float64(used)))
 	}
 	return ""
 }

@@ -19,22 +19,21 @@ func TestMemoryInUseIsTheSumOfItsFiles(t *testing.T) {
 		}
 		return []byte(text), nil
 	}
-	f := File{Memory: []IdleMemory{{Name: "a", Files: []string{"/vram", "/gtt"}, Most: 1100},
+	f := File{GPUs: []GPU{{Name: "a", Files: []string{"/vram", "/gtt"}, Most: 1100},
 		{Name: "b", Files: []string{"/vram", "/damaged"}}, {Name: "c", Files: []string{"/missing"}}}}
 	names := []string{"c", "b", "a"}
 	for gpu := range names {
 		require.Empty(t, f.Want(names, read).Unready(gpu), names[gpu])
 	}
-	f.Memory[0].Most--
+	f.GPUs[0].Most--
 	require.Equal(t, "has 1 KiB of its memory in use, though its last task has ended", f.Want(names, read).Unready(2))
 }
 
 // Names decide, because the file can list GPUs that this request does not have.
 func TestWantHasTheIndexesOfItsOwnGPUs(t *testing.T) {
-	f := File{GPUs: []Quarantined{{"b", "is quarantined\xff"}, {"x", "is missing"}},
-		Avoid: []Avoided{{"a", "hash"}, {"x", "hash"}},
-		Taken: []Taken{{"b", 40}, {"x", 90}}}
-	require.Equal(t, lease.Want{Excluded: []lease.Excluded{{GPU: 1, Reason: "is quarantined?"}},
-		Avoid: []lease.Avoid{{GPU: 0, StepHash: "hash"}}, Taken: map[int]uint64{1: 40}},
+	f := File{GPUs: []GPU{{Name: "x", Reason: "is missing", Avoid: []string{"hash"}, Taken: 90},
+		{Name: "b", Reason: "is quarantined\xff", Taken: 40}, {Name: "a", Avoid: []string{"hash"}}}}
+	require.Equal(t, lease.Want{Excluded: map[int]string{1: "is quarantined?"},
+		Avoid: map[int][]string{0: {"hash"}}, Taken: map[int]uint64{1: 40}},
 		f.Want([]string{"a", "b"}, os.ReadFile))
 }

@@ -34,14 +34,8 @@ type Verdict struct {
 	Level        Level     // "" if the clocks are not fixed
 	Looked       time.Time // the last look that saw all of its GPUs; zero for never
 	Looks        int
-	InvalidSpans []Span // times in which they are not valid; measurements before and after are
-	Clocks       []SeenClocks
-}
-
-// SeenClocks holds the clocks of one GPU while it was busy.
-type SeenClocks struct {
-	GPU    string // of its lease
-	Clocks []Clock
+	InvalidSpans []Span        // times in which they are not valid; measurements before and after are
+	Clocks       []Measurement // of the GPUs that were busy
 }
 
 // notYet is the reason until the first look.
@@ -60,7 +54,7 @@ func VerdictOf(records []Measurement) Verdict {
 			invalid = invalid.with(s)
 		}
 		if len(r.Clocks) > 0 {
-			v.Clocks = append(v.Clocks, SeenClocks{r.GPU, r.Clocks})
+			v.Clocks = append(v.Clocks, r)
 		}
 		if i == 0 || r.Looked.Before(v.Looked) {
 			v.Looked = r.Looked

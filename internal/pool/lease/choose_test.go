@@ -148,16 +148,16 @@ func seq(from, to int) []int {
 func TestGPUsToAvoidAreTakenLast(t *testing.T) {
 	const step = "step"
 	for name, c := range map[string]struct {
-		avoid []Avoid
+		avoid map[int][]string
 		count int
 		want  []int // of three GPUs
 	}{
 		"none":                       {nil, 2, []int{0, 1}},
-		"the others are just enough": {[]Avoid{{0, step}}, 2, []int{1, 2}},
-		"the others are more":        {[]Avoid{{0, step}}, 1, []int{1}},
-		"the others are too few":     {[]Avoid{{0, step}}, 3, []int{0, 1, 2}},
-		"all":                        {[]Avoid{{0, step}, {1, step}, {2, step}}, 1, []int{0}},
-		"another step's fault":       {[]Avoid{{0, "other"}}, 1, []int{0}},
+		"the others are just enough": {map[int][]string{0: {step}}, 2, []int{1, 2}},
+		"the others are more":        {map[int][]string{0: {step}}, 1, []int{1}},
+		"the others are too few":     {map[int][]string{0: {step}}, 3, []int{0, 1, 2}},
+		"all":                        {map[int][]string{0: {step}, 1: {step}, 2: {step}}, 1, []int{0}},
+		"another step's fault":       {map[int][]string{0: {"other"}}, 1, []int{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, true)

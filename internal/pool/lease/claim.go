@@ -24,7 +24,7 @@ func (c Claim) holds(s slot) bool {
 // HoldForClaim leases all of the GPUs to a claim, or none. It may be repeated, also after a kill.
 // It returns a *Refusal if another claim or any other holder has one of the GPUs, or if a GPU is
 // excluded and this claim does not hold it.
-func (l Leases) HoldForClaim(c Claim, gpus []int, excluded []Excluded) error {
+func (l Leases) HoldForClaim(c Claim, gpus []int, excluded map[int]string) error {
 	return l.hold(Claimed, c.holder(), gpus, excluded, c.holds)
 }
 

@@ -149,7 +149,7 @@ func TestPodHoldsUntilReleasePod(t *testing.T) {
 	w.clock = w.clock.Add(time.Minute)
 	require.NoError(t, l.HoldForPod("n/p/main", []int{0, 1}, nil))
 	w.clock = w.clock.Add(26 * time.Hour)
-	require.NoError(t, l.HoldForPod("n/p/main", []int{0, 1}, []Excluded{{GPU: 0, Reason: "is quarantined"}}), "what it keeps already")
+	require.NoError(t, l.HoldForPod("n/p/main", []int{0, 1}, map[int]string{0: "is quarantined"}), "what it keeps already")
 	states, n, err := l.Read()
 	require.NoError(t, err)
 	require.Equal(t, State{GPU: "a", Held: true, Kind: Pod, Container: "n/p/main", Since: began}, states[0], "since it was handed out")
@@ -172,11 +172,11 @@ func TestPodIsRefusedHeldGPUs(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		gpus        []int
-		quarantined []Excluded
+		quarantined map[int]string
 		want        string
 	}{
 		{"a container has one", []int{0, 1}, nil, "cannot lease 2 GPUs: 1 of the 2 that the pod names is free; 0 (a) is held by container c1 of another engine since 22:13:20 UTC (0s)"},
-		{"one is quarantined", []int{1, 2}, []Excluded{{GPU: 2, Reason: "has been quarantined since noon"}}, "cannot lease 2 GPUs: 1 of the 2 that the pod names can be given; GPU 2 has been quarantined since noon"},
+		{"one is quarantined", []int{1, 2}, map[int]string{2: "has been quarantined since noon"}, "cannot lease 2 GPUs: 1 of the 2 that the pod names can be given; GPU 2 has been quarantined since noon"},
 		{"one is not there", []int{3}, nil, "cannot lease GPU 3: this unit has 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestClaimHoldsUntilReleaseClaim(t *testing.T) {
 	l := w.leases("a", "b", "c")
 	mine, other := Claim{"team-a", "train", "1"}, Claim{"team-a", "train", "2"}
 	require.NoError(t, l.HoldForClaim(mine, []int{0, 1}, nil))
-	require.NoError(t, l.HoldForClaim(mine, []int{0, 1}, []Excluded{{GPU: 0, Reason: "is quarantined"}}), "what it has already")
+	require.NoError(t, l.HoldForClaim(mine, []int{0, 1}, map[int]string{0: "is quarantined"}), "what it has already")
 	const has = "is held by claim team-a/train since 22:13:20 UTC (0s; see kubectl --namespace team-a get resourceclaim train)"
 	require.ErrorContains(t, l.HoldForClaim(other, []int{1, 2}, nil), has)
 	require.ErrorContains(t, l.HoldForPod(StartingPod, []int{0}, nil), has)

@@ -106,28 +106,18 @@ func (c Call) kind() Kind {
 type Want struct {
 	Of    []int // indexes of the allowed GPUs; nil means any
 	Count int   // how many of these, at least 1
-	// Excluded lists GPUs that are not leased now, each once.
-	Excluded []Excluded
-	// Avoid lists GPUs that a rerun of a step gets only if no others are free.
-	Avoid []Avoid
+	// Excluded has the GPUs that are not leased now even if they are free, by index, with the
+	// reason as a text that follows the name: "has been quarantined since ...".
+	Excluded map[int]string
+	// Avoid has the hashes of the steps that had a fault on a GPU, by index. A rerun of such
+	// a step gets the GPU only if no others are free.
+	Avoid map[int][]string
 	// Taken has the percent of a GPU's memory that others use, by index. GPUs with the most
 	// are leased last.
 	Taken map[int]uint64
 	// Unready returns why a free GPU cannot be leased yet, as a text that follows its name,
 	// and "" if it can. nil means that all can.
 	Unready func(gpu int) string
-}
-
-// Avoid names a GPU on which a task had a fault.
-type Avoid struct {
-	GPU      int    // index
-	StepHash string // of the task
-}
-
-// Excluded names a GPU that is not leased, even if it is free.
-type Excluded struct {
-	GPU    int    // index
-	Reason string // follows its name: "has been quarantined since ..."
 }
 
 // State describes one GPU's lease.

@@ -18,13 +18,13 @@ const SharingPods = "pods that share it"
 // to this holder, because the caller is the only one that gives GPUs to pods. It returns a
 // *Refusal if a task or a container holds one, or if a GPU is excluded and no pod holds it.
 // After a kill some of the GPUs may be held, which Read shows.
-func (l Leases) HoldForPod(holder string, gpus []int, excluded []Excluded) error {
+func (l Leases) HoldForPod(holder string, gpus []int, excluded map[int]string) error {
 	return l.hold(Pod, holder, gpus, excluded, slot.heldByPod)
 }
 
 // hold leases all of the GPUs to a holder of a kind without processes, or none. Held GPUs pass
 // to it if passes returns true.
-func (l Leases) hold(kind Kind, holder string, gpus []int, excluded []Excluded, passes func(slot) bool) error {
+func (l Leases) hold(kind Kind, holder string, gpus []int, excluded map[int]string, passes func(slot) bool) error {
 	k, err := l.startPodCall(gpus)
 	if err != nil || k == nil {
 		return err
@@ -134,13 +134,13 @@ func (k *podCall) allHeldBy(holder string) bool {
 
 // refuse returns why the GPUs cannot be leased: other holders, or excluded GPUs. It returns
 // nil if they can.
-func (k *podCall) refuse(excluded []Excluded) error {
-	want := Want{Of: k.gpus, Count: len(k.gpus)}
+func (k *podCall) refuse(excluded map[int]string) error {
+	want := Want{Of: k.gpus, Count: len(k.gpus), Excluded: map[int]string{}}
 	busy := false
 	for _, s := range k.slots {
 		busy = busy || s.live && !k.passes(s)
-		if i := slices.IndexFunc(excluded, func(w Excluded) bool { return w.GPU == s.gpu }); i >= 0 && !s.live {
-			want.Excluded = append(want.Excluded, excluded[i])
+		if why := excluded[s.gpu]; why != "" && !s.live {
+			want.Excluded[s.gpu] = why
 		}
 	}
 	if !busy && len(want.Excluded) == 0 {

@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -85,7 +86,7 @@ func (l Leases) try(holder record, w Want) ([]int, error) {
 		return nil, &Refusal{Reason: Impossible, Kind: holder.kind, Count: w.Count, Of: l.named(w.Of), Total: len(l.GPUs)}
 	}
 	if len(w.Excluded) > 0 {
-		of = slices.DeleteFunc(slices.Clone(of), func(g int) bool { return w.exclusion(g) != "" })
+		of = slices.DeleteFunc(slices.Clone(of), func(g int) bool { return w.Excluded[g] != "" })
 	}
 	if w.Count > len(of) {
 		return nil, &Refusal{Reason: NotInService, Kind: holder.kind, Count: w.Count, Of: l.named(w.Of),
@@ -182,7 +183,7 @@ func without(gpus []int, leaveOut func(gpu int) bool) []int {
 
 // avoids reports whether a run of the same step had a fault on the GPU.
 func (t *takeCall) avoids(gpu int) bool {
-	return t.holder.stepHash != "" && slices.Contains(t.want.Avoid, Avoid{gpu, t.holder.stepHash})
+	return t.holder.stepHash != "" && slices.Contains(t.want.Avoid[gpu], t.holder.stepHash)
 }
 
 // grant writes the lease first, and then data that may be lost.
@@ -221,16 +222,6 @@ func (l Leases) named(gpus []int) (list []string) {
 	return list
 }
 
-// exclusion returns why a GPU is excluded, and "" if it is not.
-func (w Want) exclusion(gpu int) string {
-	for _, o := range w.Excluded {
-		if o.GPU == gpu {
-			return o.Reason
-		}
-	}
-	return ""
-}
-
 // splitReady returns the free GPUs that can be leased now, and a text about the others.
 func (t *takeCall) splitReady(free []int) (ready []int, others string) {
 	if t.want.Unready == nil {
@@ -259,9 +250,9 @@ func (l Leases) labelOf(gpu int) string {
 // excludedText lists the allowed GPUs that are excluded or missing, and why.
 func (l Leases) excludedText(w Want) string {
 	var texts []string
-	for _, o := range w.Excluded {
-		if w.Of == nil || slices.Contains(w.Of, o.GPU) {
-			texts = append(texts, "GPU "+l.labelOf(o.GPU)+" "+o.Reason)
+	for _, g := range slices.Sorted(maps.Keys(w.Excluded)) {
+		if w.Of == nil || slices.Contains(w.Of, g) {
+			texts = append(texts, "GPU "+l.labelOf(g)+" "+w.Excluded[g])
 		}
 	}
 	if w.Of == nil {

@@ -34,8 +34,7 @@ const (
 // Reading describes one GPU as its owner reports it.
 type Reading struct {
 	gpu.Slot
-	Name   string // such as AMD Instinct MI300X; "" if not known
-	Up     bool   // it answered, or sleeps
+	Up     bool // it answered, or sleeps
 	State  health.State
 	Faults []health.Fault
 	// Memory and Total are bytes of the GPU's memory, used and installed. They are nil if they

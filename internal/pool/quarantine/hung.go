@@ -73,14 +73,14 @@ func (run Run) seconds() float64 {
 
 // avoidHung adds the GPUs on which a step hung, or seems to hang now: the next attempt can begin
 // before its end is seen.
-func (r *Record) avoidHung(add func(a Avoided, ended time.Time)) {
+func (r *Record) avoidHung(add func(gpu, stepHash string, ended time.Time)) {
 	for _, run := range r.Runs {
 		if run.Ended == nil {
 			run.Ended = &r.At
 		}
 		if (run.Exit == nil || isStop(*run.Exit)) && isLate(run.seconds(), r.longest(run.Program)) {
 			for _, u := range run.GPUs {
-				add(Avoided{u.Name, run.StepHash}, *run.Ended)
+				add(u.Name, run.StepHash, *run.Ended)
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func (r *Record) avoidHung(add func(a Avoided, ended time.Time)) {
 				continue
 			}
 			for _, s := range hungOf(p.Stopped, r.longest(p.Program)) {
-				add(Avoided{g.Name, s.StepHash}, s.ended())
+				add(g.Name, s.StepHash, s.ended())
 			}
 		}
 	}

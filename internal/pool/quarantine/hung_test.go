@@ -140,7 +140,7 @@ func TestBranchThatHangsBlamesNoGPU(t *testing.T) {
 	take := func(other int) (best int) {
 		best = -1
 		avoid := s.r.Avoid()
-		avoided := func(g int) bool { return slices.Contains(avoid, Avoided{gpuName(g), "step"}) }
+		avoided := func(g int) bool { return slices.Contains(avoid[gpuName(g)], "step") }
 		for g := range begun {
 			if g == other {
 				continue
@@ -172,16 +172,16 @@ func TestNextAttemptOfAStepThatHangsGetsAnotherGPU(t *testing.T) {
 	run := Run{Container: "c", StepHash: "step", Program: "test", Began: s.at, GPUs: []Use{{Ref: s.r.GPUs[0].Ref}}}
 	status := func(n int) *int { return &n }
 	ended := s.at.Add(45 * time.Minute)
-	hung := []Avoided{{gpuName(0), "step"}}
+	none, hung := map[string][]string{}, map[string][]string{gpuName(0): {"step"}}
 	for name, c := range map[string]struct {
 		at   time.Duration
 		exit *int
-		want []Avoided
+		want map[string][]string
 	}{
-		"it runs as usual":    {2 * time.Minute, nil, nil},
+		"it runs as usual":    {2 * time.Minute, nil, none},
 		"it runs for long":    {3 * time.Minute, nil, hung},
 		"it was stopped":      {46 * time.Minute, status(143), hung},
-		"it ended by itself":  {46 * time.Minute, status(0), nil},
+		"it ended by itself":  {46 * time.Minute, status(0), none},
 		"its end is not read": {46 * time.Minute, nil, hung},
 	} {
 		if s.r.At, run.Ended, run.Exit = s.at.Add(c.at), nil, c.exit; !s.r.At.Before(ended) {

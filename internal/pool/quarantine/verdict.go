@@ -159,11 +159,6 @@ func (r *Record) withdrawStrikes(run Run) {
 	}
 }
 
-// Avoided names a GPU that a rerun of a step gets only if no other is free, because the step
-// had a fault or hung there and the GPU may be the cause. If it is not, the step hangs on the
-// other GPU too.
-type Avoided struct{ GPU, StepHash string }
-
 // avoidTime is how long reruns of a step avoid the GPU. maxAvoided bounds the list: a task can
 // have any step's hash.
 const (
@@ -171,12 +166,14 @@ const (
 	maxAvoided = 256
 )
 
-// Avoid returns the GPUs of the last runs.
-func (r *Record) Avoid() (list []Avoided) {
-	add := func(a Avoided, ended time.Time) {
-		if a.StepHash != "" && r.At.Sub(ended).Abs() <= avoidTime && len(list) < maxAvoided &&
-			!slices.Contains(list, a) {
-			list = append(list, a)
+// Avoid returns, by GPU, the hashes of the steps that had a fault or hung there lately, and
+// the GPU may be the cause. If it is not, the step hangs on the other GPU too.
+func (r *Record) Avoid() map[string][]string {
+	avoid, n := map[string][]string{}, 0
+	add := func(gpu, stepHash string, ended time.Time) {
+		if stepHash != "" && r.At.Sub(ended).Abs() <= avoidTime && n < maxAvoided &&
+			!slices.Contains(avoid[gpu], stepHash) {
+			avoid[gpu], n = append(avoid[gpu], stepHash), n+1
 		}
 	}
 	for _, m := range r.FaultyRuns {
@@ -184,9 +181,9 @@ func (r *Record) Avoid() (list []Avoided) {
 			continue
 		}
 		for _, u := range m.faulty() {
-			add(Avoided{u.Name, m.StepHash}, *m.Ended)
+			add(u.Name, m.StepHash, *m.Ended)
 		}
 	}
 	r.avoidHung(add)
-	return list
+	return avoid
 }

@@ -91,11 +91,6 @@ func (t requiredTool) install() string {
 	return fmt.Sprintf("winget install --exact --id %s --version %s%s", t.id, t.version, t.more)
 }
 
-// requiredHosts returns the hosts that builds of ROCm wheels load from.
-func requiredHosts() []string {
-	return []string{"github.com", "pypi.org", "download.pytorch.org", "download.microsoft.com"}
-}
-
 // newer reports whether version is at least min. Both have numbers with dots.
 func newer(version, min string) bool { return slices.Compare(numbers(version), numbers(min)) >= 0 }
 

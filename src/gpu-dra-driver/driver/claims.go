@@ -39,7 +39,7 @@ func (d *driver) prepare(c *resourceapi.ResourceClaim) (devices []kubeletplugin.
 		return nil, err
 	}
 	var gpus []int
-	var excluded []lease.Excluded
+	excluded := map[int]string{}
 	for _, r := range c.Status.Allocation.Devices.Results {
 		if r.Driver != Name {
 			continue
@@ -56,7 +56,7 @@ func (d *driver) prepare(c *resourceapi.ResourceClaim) (devices []kubeletplugin.
 		}
 		gpus = append(gpus, i)
 		if g.Exclusion != "" && !tolerates(r.Tolerations, g) {
-			excluded = append(excluded, lease.Excluded{GPU: i, Reason: g.Exclusion})
+			excluded[i] = g.Exclusion
 		}
 	}
 	return devices, d.seen.Leases.HoldForClaim(claimOf(c.Namespace, c.Name, c.UID), gpus, excluded)

@@ -126,7 +126,7 @@ func attributes(r host.Root, g gpu.GPU, style string) list {
 	l.text("pciAddr", g.PCI)
 	l.text("deviceID", unique)
 	l.text("family", nodelabels.Family(g))
-	l.text("productName", nodelabels.ToValue(g.Name))
+	l.text("productName", nodelabels.ToValue(g.Model))
 	l.text("partitionProfile", style)
 	if n, err := strconv.ParseInt(strings.TrimPrefix(path.Base(g.Nodes.Card), "card"), 10, 64); err == nil {
 		l.number("cardIndex", n)

@@ -120,7 +120,7 @@ func busyGPU(i int, handle string) api.Status {
 		Temperature: &number, Power: &number, MemoryUsed: &number, MemoryTotal: &number, Activity: &number,
 		Users: []api.User{{Container: handle, Processes: 2, Memory: map[string]float64{"vram": 13e9, "gtt": 3e7},
 			Engines: map[string]float64{"gfx": 2521.5}, Busy: map[string]float64{"gfx": .83}}},
-		View: pool.View{Lease: &pool.Lease{Held: true, Container: handle, Since: &since}},
+		View: pool.View{Lease: &pool.Lease{Held: true, Holder: pool.Holder{Container: handle, Since: &since}}},
 		History: &api.History{Interval: 10, Last: time.Now(), Temperature: past(40), Power: past(200),
 			Memory: past(54e9), Activity: past(.1)}}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/recorder"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 )
 
@@ -190,7 +191,7 @@ func scan(dir string, now time.Time) error {
 	}
 	r := usage.Result{At: now}
 	for i := range gpus {
-		u := usage.Used{Device: usage.Device{PCI: address(i)}}
+		u := usage.Used{Slot: gpu.Slot{PCI: address(i)}}
 		for n := range usage.DefaultContainers {
 			u.Rows = append(u.Rows, usage.Row{Container: handle(n), Processes: 1, Open: 60,
 				Memory: []usage.Amount{{Name: "vram", Value: 1 << 30}, {Name: "gtt", Value: 1 << 20}},

@@ -59,7 +59,7 @@ func (c *Actions) listGPUs(inv gpu.Inventory, r api.Report) []listedGPU {
 		for _, g := range inv.GPUsOf(v) {
 			s, read := known[g.Address()]
 			if s.Index = g.Index; !read {
-				s = api.Status{Index: g.Index, Vendor: string(v), Name: g.Name, UUID: g.ID(), PCI: g.PCI, GFX: g.GFX,
+				s = api.Status{Index: g.Index, Vendor: string(v), Name: g.Model, UUID: g.ID(), PCI: g.PCI, GFX: g.GFX,
 					Partition: g.Partition, Health: api.Health{State: health.Unknown}}
 			}
 			one, record := listedGPU{Status: s, Module: g.Driver, Nodes: nodePaths(g), Notes: c.notes(inv, g)},
@@ -194,7 +194,7 @@ func listText(f term.Format, all []listedGPU, inv gpu.Inventory) string {
 		b.WriteString("No GPU detected\n")
 	}
 	for _, l := range inv.Unusable {
-		fmt.Fprintf(&b, "not counted: %s %s: %s\n", l.PCI, l.Name, whyUnusable(f.Commands, l))
+		fmt.Fprintf(&b, "not counted: %s %s: %s\n", l.PCI, l.Model, whyUnusable(f.Commands, l))
 	}
 	fmt.Fprintf(&b, "%s\n", inv.KFD.Text())
 	return b.String()

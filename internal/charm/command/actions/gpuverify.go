@@ -101,7 +101,7 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 	for _, l := range inv.Unusable {
 		if worker.Unusable(l) {
 			kfd = kfd || l.Vendor.Has(gpu.KFDNode)
-			broken = append(broken, NodeCheck{Node: "GPU " + l.PCI, GPU: l.Name, Detail: whyUnusable(c.Commands(), l)})
+			broken = append(broken, NodeCheck{Node: "GPU " + l.PCI, GPU: l.Model, Detail: whyUnusable(c.Commands(), l)})
 		}
 	}
 	switch {
@@ -111,7 +111,7 @@ func (c *Actions) verify(ctx context.Context, inv gpu.Inventory) []NodeCheck {
 		checks = append(checks, NodeCheck{Node: "/dev/kfd", Detail: inv.KFD.Text()})
 	}
 	for _, g := range inv.GPUs {
-		try(g.Render.Path, g.Name+"  "+g.PCI, g.Vendor.Traits().Drivers[g.Driver])
+		try(g.Render.Path, g.Model+"  "+g.PCI, g.Vendor.Traits().Drivers[g.Driver])
 	}
 	var all sync.WaitGroup
 	room := make(chan struct{}, maxProbes)

@@ -38,7 +38,7 @@ func status(i int) api.Status {
 	s.Lease = &pool.Lease{}
 	if i%3 == 1 {
 		since := noon.Add(-time.Duration(i) * time.Minute)
-		s.Lease = &pool.Lease{Held: true, Container: handle(i), Since: &since}
+		s.Lease = &pool.Lease{Held: true, Holder: pool.Holder{Container: handle(i), Since: &since}}
 		s.Users = []api.User{{Container: handle(i), Processes: 2, Memory: map[string]float64{"vram": 3 << 30, "kfd": 2 << 30},
 			Engines: map[string]float64{"gfx": 3723}, Busy: map[string]float64{"gfx": .83}, Units: new(104.0)}}
 	}

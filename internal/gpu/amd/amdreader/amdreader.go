@@ -7,6 +7,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 )
 
@@ -14,19 +15,19 @@ import (
 // reading.
 type Reader struct {
 	*amdgpu.Reader
-	device reading.Device
+	device gpu.Slot
 	now    func() time.Time
 	hangs  reading.HangLog
 }
 
 // New returns a reader of the device below root, with descriptors within the limit.
-func New(root host.Root, d reading.Device, limit *amdgpu.Limit, now func() time.Time) *Reader {
+func New(root host.Root, d gpu.Slot, limit *amdgpu.Limit, now func() time.Time) *Reader {
 	with := amdgpu.Options{Root: string(root), Limit: limit, Now: now}
-	return &Reader{Reader: amdgpu.NewReader(d.AMD(), with), device: d, now: now}
+	return &Reader{Reader: amdgpu.NewReader(reading.AMD(d), with), device: d, now: now}
 }
 
 // Device returns the device that is read.
-func (r *Reader) Device() reading.Device { return r.device }
+func (r *Reader) Device() gpu.Slot { return r.device }
 
 // Read reads the device. seen holds the signs of faults from other sources.
 func (r *Reader) Read(seen reading.Seen) reading.State {

@@ -19,6 +19,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/sysfile"
 )
@@ -27,7 +28,7 @@ import (
 // because the files are few, and the PCI core answers nearly all of them from memory.
 type Reader struct {
 	root    host.Root
-	device  reading.Device
+	device  gpu.Slot
 	report  func() *Report // last report of nvidia-smi, or nil
 	now     func() time.Time
 	at      atomic.Pointer[string] // the file being read
@@ -42,12 +43,12 @@ type Reader struct {
 }
 
 // NewReader returns a reader of the device below root.
-func NewReader(root host.Root, d reading.Device, report func() *Report, now func() time.Time) *Reader {
+func NewReader(root host.Root, d gpu.Slot, report func() *Report, now func() time.Time) *Reader {
 	return &Reader{root: root, device: d, report: report, now: now}
 }
 
 // Device returns the device that is read.
-func (r *Reader) Device() reading.Device { return r.device }
+func (r *Reader) Device() gpu.Slot { return r.device }
 
 // At returns the name of the file that is or was last read.
 func (r *Reader) At() string {
@@ -132,7 +133,7 @@ func (r *Reader) lost() bool {
 	var ids [4]byte
 	name := "config"
 	r.at.Store(&name)
-	n, err := sysfile.ReadInto(r.root.Path(path.Join(r.device.Dir, name)), ids[:])
+	n, err := sysfile.ReadInto(r.root.Path(path.Join(r.device.Sysfs, name)), ids[:])
 	return err == nil && n == len(ids) && bytes.Equal(ids[:], []byte{0xff, 0xff, 0xff, 0xff})
 }
 
@@ -156,7 +157,7 @@ func (r *Reader) identify(told *Answer) {
 		info.uuid = told.UUID
 	}
 	before := r.id
-	r.id = amdgpu.Identity{UUID: cmp.Or(info.uuid, before.UUID, r.device.UUID("")),
+	r.id = amdgpu.Identity{UUID: cmp.Or(info.uuid, before.UUID, reading.AMD(r.device).UUID("")),
 		VBIOS: cmp.Or(info.vbios, before.VBIOS),
 		Model: cmp.Or(info.model, before.Model), NUMANode: r.text("numa_node")}
 	if r.id.NUMANode == "-1" {
@@ -172,7 +173,7 @@ func (r *Reader) fail(file, errno string) {
 func (r *Reader) text(name string) string {
 	base := path.Base(name)
 	r.at.Store(&base)
-	b, err := sysfile.ReadOnce(r.root.Path(path.Join(r.device.Dir, name)))
+	b, err := sysfile.ReadOnce(r.root.Path(path.Join(r.device.Sysfs, name)))
 	if err != nil {
 		if !sysfile.Absent(err) {
 			r.fail(base, sysfile.ErrnoName(err))
@@ -215,7 +216,7 @@ const (
 // readSensors reads nouveau's hwmon (drivers/gpu/drm/nouveau/nouveau_hwmon.c). NVIDIA's own
 // driver has none.
 func (r *Reader) readSensors(s *reading.State) {
-	entries, _ := r.root.ReadDir(path.Join(r.device.Dir, "hwmon"))
+	entries, _ := r.root.ReadDir(path.Join(r.device.Sysfs, "hwmon"))
 	if len(entries) == 0 {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/amdgpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/reading"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -19,7 +20,7 @@ func TestSensorsOfNouveauAreReadInTheUnitsOfAState(t *testing.T) {
 		hosttest.Put(t, r, dir+"/hwmon/hwmon3/"+name, text+"\n")
 	}
 	var s reading.State
-	NewReader(r, reading.Device{Dir: dir}, nil, nil).readSensors(&s)
+	NewReader(r, gpu.Slot{Sysfs: dir}, nil, nil).readSensors(&s)
 	require.Equal(t, amdgpu.Temperature{Sensor: gpuSensor, Now: amdgpu.Known(61), Critical: amdgpu.Known(95)}, s.Temperature)
 	require.Equal(t, []amdgpu.Temperature{s.Temperature}, s.Temperatures)
 	require.Equal(t, amdgpu.Power{Now: amdgpu.Known(31.5), Input: amdgpu.Known(31.5), Cap: amdgpu.Known(75)}, s.Power)
@@ -27,6 +28,6 @@ func TestSensorsOfNouveauAreReadInTheUnitsOfAState(t *testing.T) {
 	require.Equal(t, []amdgpu.Rail{{Name: gpuSensor, Volts: .9}}, s.Rails)
 
 	s = reading.State{}
-	NewReader(hosttest.Root(t), reading.Device{Dir: dir}, nil, nil).readSensors(&s)
+	NewReader(hosttest.Root(t), gpu.Slot{Sysfs: dir}, nil, nil).readSensors(&s)
 	require.Equal(t, reading.State{}, s, "NVIDIA's own driver has no hwmon")
 }

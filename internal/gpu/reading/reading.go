@@ -11,30 +11,11 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 )
 
-// Device is one GPU, or one partition of a GPU, with the folders that its values are in.
-type Device struct {
-	gpu.Slot
-	Name string
-	Dir  string // machine path of the PCI device's directory in sysfs
-	Own  string // the same, or the directory of the partition's own device; "" without one
+// AMD returns the device of a GPU as package amdgpu reads it.
+func AMD(s gpu.Slot) amdgpu.Device {
+	return amdgpu.Device{Dir: s.Sysfs, Own: s.Own(), PCI: s.PCI, Partition: s.Partition, UniqueID: s.UniqueID,
+		GFX: s.GFX}
 }
-
-// DeviceOf returns the device of a GPU.
-func DeviceOf(g gpu.GPU) Device {
-	own := g.Sysfs
-	if g.Partition > 0 {
-		own = g.DRM // each partition after the first has a platform device (amdxcp)
-	}
-	return Device{Slot: g.Slot, Name: g.Name, Dir: g.Sysfs, Own: own}
-}
-
-// AMD returns the device as package amdgpu reads it.
-func (d Device) AMD() amdgpu.Device {
-	return amdgpu.Device{Dir: d.Dir, Own: d.Own, PCI: d.PCI, Partition: d.Partition, UniqueID: d.UniqueID, GFX: d.GFX}
-}
-
-// UUID identifies a GPU of any vendor as amdgpu.Device does.
-func (d Device) UUID(serial string) string { return d.AMD().UUID(serial) }
 
 // LookEvery is the longest time without checking directories by path.
 const LookEvery = time.Minute
