@@ -149,9 +149,11 @@ test-controller: progress ## the charm on a controller of Juju 4.1 with LXD; nee
 	$(GOTEST) -tags controller -count=1 -timeout 2h ./tests/controller
 
 # k8s/ and containerd/ below it are modules of their own, and kept by the cache folder as
-# well; KUBERNETES_CACHED_ONLY=1 skips where there is nothing.
+# well; KUBERNETES_CACHED_ONLY=1 skips where there is nothing. So is the DRA driver, whose
+# dependencies neither the charm nor importers of amdgpu should have.
 test-kubernetes: progress ## pods on stand-in GPUs under Kubernetes 1.37; needs root, builds it at first
 	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh
+	cd src/gpu-dra-driver && go vet -buildvcs=false ./... && $(IN_MEMORY) $(GOTEST) ./...
 	E2E=1 $(GOTEST) -tags kubernetes -count=1 -timeout 2h ./tests/kubernetes
 
 # tofu/ and provider/ below it are modules of their own, and kept by the cache folder as
@@ -219,8 +221,9 @@ IMAGE ?= dist/images/concourse-gpu-node.tar
 IMAGE_NAME ?= concourse-gpu-node:$(VERSION)
 images: need-go ## an OCI image for nodes of Kubernetes, in dist/images/
 	@for arch in $(PACKAGE_ARCHS); do \
-		echo "go build bin/images/$$arch: gpu-device-plugin, rocm-exporter, gpukit" && \
-		GOOS=linux GOARCH=$$arch go build -tags grpcnotrace -buildvcs=false -ldflags "-s -w $(LINKED)" -o bin/images/$$arch/ ./src/gpu-device-plugin ./src/rocm-exporter ./src/gpukit || exit 1; \
+		echo "go build bin/images/$$arch: gpu-device-plugin, gpu-dra-driver, rocm-exporter, gpukit" && \
+		GOOS=linux GOARCH=$$arch go build -tags grpcnotrace -buildvcs=false -ldflags "-s -w $(LINKED)" -o bin/images/$$arch/ ./src/gpu-device-plugin ./src/rocm-exporter ./src/gpukit && \
+		GOOS=linux GOARCH=$$arch go build -C src/gpu-dra-driver -tags grpcnotrace -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(CURDIR)/bin/images/$$arch/ . || exit 1; \
 	done
 	@go build -C tools/images -buildvcs=false -o $(CURDIR)/bin/imager .
 	@bin/imager -bin bin/images -name "$(IMAGE_NAME)" -o $(IMAGE)

@@ -301,7 +301,14 @@ func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (o
 		return nil, err
 	}
 	for _, g := range gpus {
-		if s := states[g]; !s.Held || s.Kind != lease.Pod || !slices.Contains(owners, s.Container) {
+		s := states[g]
+		own := s.Kind == lease.Pod && slices.Contains(owners, s.Container)
+		if claim, is := s.Claim(); is {
+			// It names no pod, as several may share it. All are in its namespace, and a kubelet
+			// gives a container only GPUs of its own claims.
+			own = slices.ContainsFunc(owners, func(pod string) bool { return strings.HasPrefix(pod, claim.Namespace+"/") })
+		}
+		if !s.Held || !own {
 			others = append(others, g)
 		}
 	}

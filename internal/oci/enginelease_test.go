@@ -139,6 +139,15 @@ func TestContainerUsesTheGPUOfItsPod(t *testing.T) {
 		}
 		require.ErrorContains(t, err, c.refusal)
 	}
+	require.NoError(t, l.ReleasePod([]int{0}))
+	require.NoError(t, l.HoldForClaim(lease.Claim{Namespace: "team-a", Name: "train", UID: "1"}, []int{0}, nil))
+	in := func(namespace string) func(map[string]any) {
+		return annotated(map[string]any{"io.kubernetes.cri.sandbox-namespace": namespace,
+			"io.kubernetes.cri.sandbox-name": "train-0", "io.kubernetes.cri.container-name": "main"})
+	}
+	require.NoError(t, b.container(t, "its", put([2]uint32{226, 128}), in("team-a")))
+	require.ErrorContains(t, b.container(t, "other", put([2]uint32{226, 128}), in("team-b")),
+		"is held by claim team-a/train since ")
 }
 
 func TestGPUOfAnEngineMayBeQuarantined(t *testing.T) {

@@ -90,14 +90,11 @@ func newCluster(t *testing.T, containerd string) *part {
 	newPart(t, "etcd", "etcd", "--data-dir", "/run/etcd", "--listen-peer-urls", "http://127.0.0.1:2380")
 	newPart(t, "kube-apiserver", program("k8s", "kube-apiserver"), "--etcd-servers=http://127.0.0.1:2379", "--cert-dir="+at+"/api",
 		"--bind-address=127.0.0.1", "--advertise-address="+nodeIP, "--service-cluster-ip-range=10.99.0.0/24", "--kubelet-preferred-address-types=InternalIP",
-		"--token-auth-file="+at+"/token.csv", "--authorization-mode=AlwaysAllow",
+		"--token-auth-file="+at+"/token.csv", "--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.example", "--service-account-key-file="+at+"/key.pem", "--service-account-signing-key-file="+at+"/key.pem",
 		// Accounts for pods and the taint of a new node are the controller manager's to make and to take.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
-	eventually(t, "the API server is ready", func() (string, bool) {
-		status, answer, err := call(http.MethodGet, "/readyz", "")
-		return fmt.Sprint(answer, err), status == http.StatusOK
-	})
+	apiServerIsReady(t)
 	newPart(t, "kube-scheduler", program("k8s", "kube-scheduler"), "--kubeconfig="+at+"/kubeconfig", "--leader-elect=false")
 	newPart(t, "containerd", containerd)
 	eventually(t, "containerd listens", func() (string, bool) {
@@ -111,6 +108,14 @@ func newCluster(t *testing.T, containerd string) *part {
 		return fmt.Sprint(answer, err), strings.Contains(answer, `"reason":"KubeletReady"`)
 	})
 	return kubelet
+}
+
+func apiServerIsReady(t *testing.T) {
+	t.Helper()
+	eventually(t, "the API server is ready", func() (string, bool) {
+		status, answer, err := call(http.MethodGet, "/readyz", "")
+		return fmt.Sprint(answer, err), status == http.StatusOK
+	})
 }
 
 // key signs accounts' tokens, of which there are none.

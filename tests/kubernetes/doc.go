@@ -1,4 +1,4 @@
-// Package kubernetes tests gpu-device-plugin, and the leases that it shares with
+// Package kubernetes tests gpu-device-plugin and gpu-dra-driver, and the leases that it shares with
 // Concourse's tasks and with containers, on a whole node: Kubernetes' own kubelet, API
 // server and scheduler, etcd, and containerd, Debian's, whose pods get device nodes, and
 // 2.1, whose pods get CDI devices. Pods open stand-ins of GPUs from inside; sysfs reports

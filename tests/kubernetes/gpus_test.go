@@ -41,6 +41,13 @@ func fakeGPUs() error {
 		if err := suite.Node(fmt.Sprintf("/dev/dri/card%d", 1+i), 0o660, 10, minor); err != nil {
 			return err
 		}
+		hive := filepath.Join(sys, "class/drm", filepath.Base(render(i)), "device/xgmi_hive_info")
+		if err := os.MkdirAll(hive, 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(hive, "xgmi_hive_id"), fmt.Appendf(nil, "%d\n", 7000+i%2), 0o644); err != nil {
+			return err
+		}
 	}
 	topology := filepath.Join(sys, "class/kfd/kfd/topology/nodes")
 	if err := renumber(topology, numbers); err != nil {
@@ -87,7 +94,8 @@ func renumber(nodes string, numbers map[string]int) error {
 	return err
 }
 
-// link has the GPUs 0 and 2, and 1 and 3, be one hop over XGMI apart, and all others two. In
+// link has the GPUs 0 and 2, and 1 and 3, which are one hive each, be one hop over XGMI apart,
+// and all others two. In
 // KFD's topology they are the nodes 2 to 5.
 func link(nodes string) error {
 	for from := range gpus {

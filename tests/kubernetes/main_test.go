@@ -90,6 +90,9 @@ func buildIn(dir string) error {
 	if err := suite.Build(dir, "./src/dispatch", "./src/runc-amd-wrapper", "./src/gpu-device-plugin"); err != nil {
 		return err
 	}
+	if err := suite.BuildIn(filepath.Join(hosttest.Source(), "src/gpu-dra-driver"), dir, "-tags=grpcnotrace", "."); err != nil {
+		return err
+	}
 	c := exec.Command("make", "images", "IMAGE="+filepath.Join(dir, nodeArchive), "IMAGE_NAME="+nodeImage, "VERSION=1.0.0")
 	c.Dir = hosttest.Source()
 	if out, err := c.CombinedOutput(); err != nil {

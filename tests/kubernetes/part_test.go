@@ -21,12 +21,16 @@ type part struct {
 	c    *exec.Cmd
 }
 
+// parts are the node's, by their names.
+var parts = map[string]*part{}
+
 // shown is how much of a log, in bytes.
 const shown = 12000
 
 func newPart(t *testing.T, name string, argv ...string) *part {
 	t.Helper()
 	p := &part{name: name, argv: argv}
+	parts[name] = p
 	t.Cleanup(func() {
 		p.stop(t, syscall.SIGTERM)
 		if t.Failed() {

@@ -24,10 +24,17 @@ import (
 
 const resource = "amd.com/gpu"
 
-// unit makes the machine one with tasks that lease the first n GPUs, as the charm does, and
+// unit makes the machine one with n GPUs, which the device plugin offers.
+func unit(t *testing.T, n int) {
+	t.Helper()
+	configure(t, n)
+	offers(t, n)
+}
+
+// configure makes the machine one with tasks that lease the first n GPUs, as the charm does, and
 // containers of other engines can have them, too. It waits for what the test before had to
 // be given back.
-func unit(t *testing.T, n int) {
+func configure(t *testing.T, n int) {
 	t.Helper()
 	inventory, err := gpu.Discover(host.Root("/"))
 	require.NoError(t, err)
@@ -53,7 +60,6 @@ func unit(t *testing.T, n int) {
 	for i := range n {
 		held(t, i, "")
 	}
-	offers(t, n)
 }
 
 // offers waits until the node can allocate n GPUs.

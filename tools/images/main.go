@@ -27,7 +27,7 @@ import (
 )
 
 // programs are in the root of the image. The first is its entry point.
-var programs = []string{"gpu-device-plugin", "rocm-exporter", "gpukit"}
+var programs = []string{"gpu-device-plugin", "gpu-dra-driver", "rocm-exporter", "gpukit"}
 
 // at is the time of all files. No real time is in the archive.
 var at = time.Unix(0, 0).UTC()

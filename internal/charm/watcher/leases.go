@@ -238,6 +238,8 @@ func endHint(s lease.State) string {
 	switch s.Kind {
 	case lease.Pod:
 		return "; delete the pod" + see
+	case lease.Claimed:
+		return "; delete its pods" + see
 	case lease.Container:
 		return "; stop the container" + see
 	case lease.Run:

@@ -38,19 +38,36 @@ func Read(r host.Root, gpus []gpu.GPU) Machine {
 }
 
 func read(r host.Root, g gpu.GPU) Values {
-	of := Values{family: chips.Find(g.DeviceID, g.GFX).Labeller, deviceID: fmt.Sprintf("%04x", g.DeviceID),
-		productName: g.Name, style: gpu.Style(r, g)}
-	var memory uint64
-	if g.KFDNode >= 0 {
-		node := path.Join(topology, strconv.Itoa(g.KFDNode))
-		has := properties(text(r, path.Join(node, "properties")))
-		if n := has["simd_count"]; n > 0 {
-			of[simds] = strconv.FormatUint(n, 10)
-			if per := has["simd_per_cu"]; per > 0 {
-				of[cus] = strconv.FormatUint(n/per, 10)
-			}
+	of := Values{family: Family(g), deviceID: fmt.Sprintf("%04x", g.DeviceID), productName: g.Name, style: gpu.Style(r, g)}
+	has := Properties(r, g)
+	if n := has["simd_count"]; n > 0 {
+		of[simds] = strconv.FormatUint(n, 10)
+		if per := has["simd_per_cu"]; per > 0 {
+			of[cus] = strconv.FormatUint(n/per, 10)
 		}
-		memory = properties(text(r, path.Join(node, "mem_banks/0/properties")))["size_in_bytes"]
+	}
+	if memory := Memory(r, g); memory > 0 {
+		const mib = 1 << 20
+		of[vram] = fmt.Sprintf("%dG", (memory/mib+512)/1024) // to the nearest GiB
+	}
+	return of
+}
+
+// Family returns the kernel's family of a GPU (AMDGPU_FAMILY), as AMD's programs abbreviate it.
+func Family(g gpu.GPU) string { return chips.Find(g.DeviceID, g.GFX).Labeller }
+
+// Properties returns the numbers that KFD has of a GPU, by their names.
+func Properties(r host.Root, g gpu.GPU) map[string]uint64 {
+	if g.KFDNode < 0 {
+		return nil
+	}
+	return properties(text(r, path.Join(topology, strconv.Itoa(g.KFDNode), "properties")))
+}
+
+// Memory returns the memory of a GPU or partition in bytes, and 0 if it is not known.
+func Memory(r host.Root, g gpu.GPU) (memory uint64) {
+	if g.KFDNode >= 0 {
+		memory = properties(text(r, path.Join(topology, strconv.Itoa(g.KFDNode), "mem_banks/0/properties")))["size_in_bytes"]
 	}
 	number := func(file string) (n uint64) {
 		n, _ = strconv.ParseUint(text(r, path.Join(g.Sysfs, file)), 10, 64)
@@ -58,16 +75,12 @@ func read(r host.Root, g gpu.GPU) Values {
 	}
 	// Since Linux 6.10 KFD's bank of an APU is GTT, if that is larger than the carve-out.
 	if gtt := number("mem_info_gtt_total"); amdgpu.IsIntegrated(g.GFX) && gtt > memory {
-		memory = number("mem_info_vram_total") + gtt
+		return number("mem_info_vram_total") + gtt
 	}
-	if memory == 0 && g.Partition == 0 && of[style] == "" { // otherwise it is the memory of all partitions
+	if memory == 0 && g.Partition == 0 && gpu.Style(r, g) == "" { // otherwise it is the memory of all partitions
 		memory = number("mem_info_vram_total")
 	}
-	if memory > 0 {
-		const mib = 1 << 20
-		of[vram] = fmt.Sprintf("%dG", (memory/mib+512)/1024) // to the nearest GiB
-	}
-	return of
+	return memory
 }
 
 // text returns a file's content, and "" if it is missing, because not all GPUs have all

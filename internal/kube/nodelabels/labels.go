@@ -66,7 +66,7 @@ func Labels(m Machine) map[string]string {
 	of["amd.com/gpu.memory-partitioning-supported"] = strconv.FormatBool(m.MemoryPartitions)
 	for property, value := range map[string]string{"driver-version": m.DriverVersion,
 		"driver-src-version": m.DriverSource} {
-		if value = toValue(value); value != "" {
+		if value = ToValue(value); value != "" {
 			of["amd.com/gpu."+property] = value
 		}
 	}
@@ -76,7 +76,7 @@ func Labels(m Machine) map[string]string {
 func count(gpus map[gpu.Slot]Values, name string) map[string]int {
 	of := map[string]int{}
 	for _, g := range gpus {
-		if v := toValue(g[name]); v != "" {
+		if v := ToValue(g[name]); v != "" {
 			of[v]++
 		}
 	}
@@ -109,9 +109,9 @@ const maxLength = 63
 
 var invalidChar = regexp.MustCompile(`[^-A-Za-z0-9_.]`)
 
-// toValue converts a text to a valid value. AMD's labeller replaces spaces by "_" and omits
+// ToValue converts a text to a valid value. AMD's labeller replaces spaces by "_" and omits
 // parentheses. Other characters that Kubernetes refuses become "_", too.
-func toValue(text string) string {
+func ToValue(text string) string {
 	text = strings.NewReplacer(" ", "_", "(", "", ")", "").Replace(text)
 	text = invalidChar.ReplaceAllString(text, "_")
 	return strings.Trim(text[:min(len(text), maxLength)], "-_.")

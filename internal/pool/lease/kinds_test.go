@@ -192,6 +192,36 @@ func TestPodIsRefusedHeldGPUs(t *testing.T) {
 	require.NoError(t, l.HoldForPod("n/p/main", nil, nil))
 }
 
+// A claim and a pod of the device plugin are kept apart, and a claim from all other claims.
+func TestClaimHoldsUntilReleaseClaim(t *testing.T) {
+	w := newWorld(t, true)
+	l := w.leases("a", "b", "c")
+	mine, other := Claim{"team-a", "train", "1"}, Claim{"team-a", "train", "2"}
+	require.NoError(t, l.HoldForClaim(mine, []int{0, 1}, nil))
+	require.NoError(t, l.HoldForClaim(mine, []int{0, 1}, []Excluded{{GPU: 0, Reason: "is quarantined"}}), "what it has already")
+	const has = "is held by claim team-a/train since 22:13:20 UTC (0s; see kubectl --namespace team-a get resourceclaim train)"
+	require.ErrorContains(t, l.HoldForClaim(other, []int{1, 2}, nil), has)
+	require.ErrorContains(t, l.HoldForPod(StartingPod, []int{0}, nil), has)
+	require.NoError(t, l.HoldForPod("n/p/main", []int{2}, nil))
+	require.ErrorContains(t, l.HoldForClaim(other, []int{2}, nil), "is held by pod n/p, container main")
+	require.NoError(t, l.ReleasePod([]int{0, 1}))
+	require.NoError(t, l.ReleaseClaim(other))
+	require.Equal(t, []string{"claim team-a/train/1", "claim team-a/train/1", "pod n/p/main"}, holders(t, l))
+	require.NoError(t, l.ReleaseClaim(mine))
+	require.NoError(t, l.ReleaseClaim(mine))
+	require.Equal(t, []string{"", "", "pod n/p/main"}, holders(t, l))
+	states, _, err := l.Read()
+	require.NoError(t, err)
+	last, is := states[0].Claim()
+	require.True(t, is)
+	require.Equal(t, mine, last)
+
+	require.NoError(t, l.HoldForClaim(mine, []int{0, 1}, nil))
+	fewer := w.leases("b")
+	require.NoError(t, fewer.ReleaseClaim(mine), "a GPU went missing while it was leased")
+	require.Equal(t, []string{"", "", "pod n/p/main"}, holders(t, l))
+}
+
 func TestTaskIsRefusedGPUsOfAPod(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a")

@@ -62,7 +62,8 @@ const (
 	// idle
 	Task      Kind = "task"
 	Container Kind = "container" // of another engine: until its first process ends, which does the work
-	Pod       Kind = "pod"       // until ReleasePod
+	Pod       Kind = "pod"       // of a device plugin: until ReleasePod
+	Claimed   Kind = "claim"     // of a claim of Kubernetes: until ReleaseClaim
 	Run       Kind = "run"       // of gpukit run: until its process and those of its control group have ended
 )
 
@@ -134,7 +135,7 @@ type State struct {
 	GPU       string
 	Held      bool
 	Kind      Kind      // of the current or last holder; "" if none is known
-	Container string    // the holder's name: runc's id, or for a pod namespace/pod/container or StartingPod
+	Container string    // the holder's name: runc's id; for a pod namespace/pod/container or StartingPod; see Claim
 	Engine    string    // of a container: docker, podman, containerd/<namespace>; "" if not known
 	Title     string    // of a run, for people
 	StepHash  string    // of its task or run, see Call

@@ -32,7 +32,7 @@ func (l Leases) judge(r *record, boot string, now time.Time) verdict {
 	switch {
 	case r.phase == ended || r.boot != boot:
 		return verdict{}
-	case r.kind == Pod: // until ReleasePod
+	case r.kind == Pod, r.kind == Claimed: // until ReleasePod or ReleaseClaim
 		return verdict{live: true}
 	case r.kind == Run:
 		return l.judgeRun(r)

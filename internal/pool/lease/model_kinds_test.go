@@ -79,7 +79,7 @@ func (m *model) reconcile() {
 	}
 	var back []int
 	for g, name := range m.kept {
-		if name != "" && !slices.ContainsFunc(m.pods, func(p pod) bool { return p.name == name }) {
+		if name != "" && !m.claimed(name) && !slices.ContainsFunc(m.pods, func(p pod) bool { return p.name == name }) {
 			back = append(back, g)
 		}
 	}
@@ -88,7 +88,7 @@ func (m *model) reconcile() {
 	if !o.killed {
 		require.NoError(m.t, o.err)
 		for g, name := range m.kept {
-			require.True(m.t, name == "" || slices.ContainsFunc(m.pods, func(p pod) bool { return p.name == name && slices.Contains(p.gpus, g) }), "step %d: GPU %d is lost with %s", m.n, g, name)
+			require.True(m.t, name == "" || m.claimed(name) || slices.ContainsFunc(m.pods, func(p pod) bool { return p.name == name && slices.Contains(p.gpus, g) }), "step %d: GPU %d is lost with %s", m.n, g, name)
 		}
 		m.note("reconciled")
 	}
@@ -99,7 +99,7 @@ func (m *model) keep(name string, gpus []int) bool {
 	held := m.check()
 	may := true
 	for _, g := range gpus {
-		may = may && (!held[g] || m.kept[g] != "")
+		may = may && (!held[g] || m.kept[g] != "" && !m.claimed(m.kept[g]))
 	}
 	o := m.mayDie(func(l Leases) outcome { return outcome{err: l.HoldForPod(name, gpus, nil)} })
 	m.settle(o, gpus, name)
@@ -127,7 +127,7 @@ func (m *model) settle(o outcome, gpus []int, name string) {
 	require.NoError(m.t, err)
 	for _, g := range gpus {
 		now := ""
-		if s := states[g]; s.Held && s.Kind == Pod {
+		if s := states[g]; s.Held && (s.Kind == Pod || s.Kind == Claimed) {
 			now = s.Container
 		}
 		done := now == name && !m.damaged[g]

@@ -265,7 +265,7 @@ func (m *model) reboot() {
 	for _, r := range m.runs {
 		m.removeGroup("gpukit/" + r.ID)
 	}
-	m.containers, m.pods, m.noKeeper, m.runs = nil, nil, false, nil
+	m.containers, m.pods, m.claims, m.noKeeper, m.runs = nil, nil, nil, false, nil
 	clear(m.owner)
 	clear(m.kept)
 	if m.boots++; m.boots%3 == 0 {

@@ -37,6 +37,7 @@ func TestNoGPUIsHeldTwiceOrLost(t *testing.T) {
 				"taken", "refused", "call killed", "entered", "entered again",
 				"exec refused", "create killed", "exec killed", "task left others", "created expired", "deleted", "rebooted", "released", "damaged", "moved", "escaped",
 				"container taken", "container ended", "container escaped", "pod kept", "pod refused", "pod ended", "reconciled", "keeper killed",
+				"claim held", "claim refused", "claim released",
 			} {
 				if *steps >= 10000 { // too few need not come to all of it
 					require.NotZero(t, m.did[what], what)
@@ -60,7 +61,8 @@ type model struct {
 	owner      []*container
 	damaged    []bool
 	pods       []pod    // that the kubelet lists
-	kept       []string // by which name a pod has each GPU, until its keeper gives it back
+	kept       []string // by which name a pod or claim has each GPU, until its keeper gives it back
+	claims     []claim  // that the kubelet has
 	noKeeper   bool
 	runs       []*run
 	did        map[string]int
@@ -144,6 +146,8 @@ func (m *model) step() {
 		m.endContainer()
 	case roll < 14:
 		m.stepPods()
+	case roll < 17:
+		m.stepClaims()
 	case roll < 20:
 		m.stepRuns()
 	case roll < 44:
@@ -212,7 +216,11 @@ func (m *model) check() []bool {
 		switch {
 		case !s.Held || m.damaged[g]:
 		case m.kept[g] != "":
-			require.Equal(m.t, State{Kind: Pod, Container: m.kept[g]}, State{Kind: s.Kind, Container: s.Container}, "step %d", m.n)
+			kind := Pod
+			if m.claimed(m.kept[g]) {
+				kind = Claimed
+			}
+			require.Equal(m.t, State{Kind: kind, Container: m.kept[g]}, State{Kind: s.Kind, Container: s.Container}, "step %d", m.n)
 		case m.runOf(g) != nil:
 			r := m.runOf(g)
 			require.Equal(m.t, State{Kind: Run, Container: r.ID, TaskEnded: r.ended()},

@@ -19,11 +19,18 @@ const SharingPods = "pods that share it"
 // *Refusal if a task or a container holds one, or if a GPU is excluded and no pod holds it.
 // After a kill some of the GPUs may be held, which Read shows.
 func (l Leases) HoldForPod(holder string, gpus []int, excluded []Excluded) error {
+	return l.hold(Pod, holder, gpus, excluded, slot.heldByPod)
+}
+
+// hold leases all of the GPUs to a holder of a kind without processes, or none. Held GPUs pass
+// to it if passes returns true.
+func (l Leases) hold(kind Kind, holder string, gpus []int, excluded []Excluded, passes func(slot) bool) error {
 	k, err := l.startPodCall(gpus)
 	if err != nil || k == nil {
 		return err
 	}
 	defer k.close()
+	k.passes = passes
 	now := l.now()
 	if err := l.read(k.slots, k.boot, now); err != nil {
 		return err
@@ -34,7 +41,7 @@ func (l Leases) HoldForPod(holder string, gpus []int, excluded []Excluded) error
 	if err := k.refuse(excluded); err != nil {
 		return err
 	}
-	r := record{kind: Pod, boot: k.boot, container: holder, phase: holding, since: now, called: now, gpus: len(gpus)}
+	r := record{kind: kind, boot: k.boot, container: holder, phase: holding, since: now, called: now, gpus: len(gpus)}
 	granted := uint64(1)
 	if k.allHeldBy(StartingPod) && holder != StartingPod {
 		r.since, granted = k.slots[0].record.since, 0
@@ -48,7 +55,10 @@ func (l Leases) HoldForPod(holder string, gpus []int, excluded []Excluded) error
 }
 
 // ReleasePod frees the GPUs that pods hold, and leaves those of other holders alone.
-func (l Leases) ReleasePod(gpus []int) error {
+func (l Leases) ReleasePod(gpus []int) error { return l.releaseHeld(gpus, slot.heldByPod) }
+
+// releaseHeld frees those of the GPUs for which is returns true.
+func (l Leases) releaseHeld(gpus []int, is func(slot) bool) error {
 	k, err := l.startPodCall(gpus)
 	if err != nil || k == nil {
 		return err
@@ -59,7 +69,7 @@ func (l Leases) ReleasePod(gpus []int) error {
 		return err
 	}
 	for i := range k.slots {
-		if k.slots[i].heldByPod() {
+		if is(k.slots[i]) {
 			k.slots[i].live = false
 		}
 	}
@@ -75,6 +85,8 @@ type podCall struct {
 	gpus []int
 	dir  int
 	boot string
+
+	passes func(slot) bool // see hold
 }
 
 // startPodCall locks the files. It returns nil for no GPUs.
@@ -113,7 +125,7 @@ func (s slot) heldByPod() bool { return s.live && s.record != nil && s.record.ki
 // allHeldBy reports whether this pod holds all of them, as one lease.
 func (k *podCall) allHeldBy(holder string) bool {
 	for _, s := range k.slots {
-		if !s.heldByPod() || s.record.container != holder {
+		if !k.passes(s) || s.record.container != holder {
 			return false
 		}
 	}
@@ -126,7 +138,7 @@ func (k *podCall) refuse(excluded []Excluded) error {
 	want := Want{Of: k.gpus, Count: len(k.gpus)}
 	busy := false
 	for _, s := range k.slots {
-		busy = busy || s.live && !s.heldByPod()
+		busy = busy || s.live && !k.passes(s)
 		if i := slices.IndexFunc(excluded, func(w Excluded) bool { return w.GPU == s.gpu }); i >= 0 && !s.live {
 			want.Excluded = append(want.Excluded, excluded[i])
 		}

@@ -180,12 +180,12 @@ func decodeRecord(data []byte) (*record, error) {
 	err = rawjson.Decode(doc.Root(), r.members)
 	switch {
 	case err != nil:
-	case r.kind != Task && r.kind != Container && r.kind != Pod && r.kind != Run:
+	case !slices.Contains([]Kind{Task, Container, Pod, Claimed, Run}, r.kind):
 		err = fmt.Errorf("kind is %q", r.kind)
 	case r.phase != ended && (r.kind == Task && r.phase != created && r.phase != entered || r.kind != Task &&
 		r.phase != holding):
 		err = fmt.Errorf("phase is %q", r.phase)
-	case r.container == "" || r.boot == "" || r.kind != Pod && r.kind != Run && (r.pidFile == "" || r.cgroup == ""):
+	case r.container == "" || r.boot == "" || (r.kind == Task || r.kind == Container) && (r.pidFile == "" || r.cgroup == ""):
 		err = errors.New("it lacks container, boot, pid_file or cgroup")
 	}
 	if err != nil {

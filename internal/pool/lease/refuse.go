@@ -104,7 +104,7 @@ func (r *Refusal) Error() string {
 		return text + r.runAgain()
 	}
 	switch r.Kind {
-	case Pod, Run: // the pod's controller makes another pod, and gpukit run waits
+	case Pod, Claimed, Run: // the pod's controller makes another pod, and gpukit run waits
 		return text
 	case Container:
 		text += "; " + again + " later"
@@ -155,7 +155,7 @@ func (r *Refusal) place() string {
 // runAgain ends a refusal for GPUs that exist and cannot be leased now.
 func (r *Refusal) runAgain() string {
 	switch r.Kind {
-	case Pod, Run:
+	case Pod, Claimed, Run:
 		return ""
 	case Container:
 		return "; start the container again when one is back"
@@ -246,6 +246,9 @@ func (s State) Holder() string {
 		name, _, _ := strings.Cut(cmp.Or(s.Engine, "another engine"), "/")
 		return "container " + s.ShortName() + " of " + name
 	}
+	if c, is := s.Claim(); is {
+		return c.String()
+	}
 	if s.Kind == Run {
 		text := s.Container
 		if s.Title != "" {
@@ -271,6 +274,9 @@ func (s State) InspectCommand() string {
 		return "kubectl --namespace " + namespace + " get pod " + pod
 	case s.Engine == docker || s.Engine == podman:
 		return s.Engine + " ps --filter id=" + s.ShortName()
+	}
+	if c, is := s.Claim(); is {
+		return "kubectl --namespace " + c.Namespace + " get resourceclaim " + c.Name
 	}
 	if space, found := strings.CutPrefix(s.Engine, containerd); found {
 		return "ctr --namespace " + space + " containers info " + s.Container
@@ -309,6 +315,9 @@ func engineOf(bundle string) string {
 
 // ShortName returns the name as engines show it: the first twelve of 64 hexadecimal digits.
 func (s State) ShortName() string {
+	if c, is := s.Claim(); is {
+		return c.Namespace + "/" + c.Name
+	}
 	if id := s.Container; len(id) == 64 && strings.Trim(id, "0123456789abcdef") == "" {
 		return id[:12]
 	}

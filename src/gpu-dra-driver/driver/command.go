@@ -1,0 +1,159 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/oci"
+)
+
+// options holds the command line.
+type options struct {
+	root       host.Root
+	kubelet    string // the kubelet's directory
+	config     string // of the wrapper; "" for none
+	kubeconfig string // "" in a pod
+	node       string // its name in the cluster
+	evict      bool   // pods of quarantined GPUs
+}
+
+// Run runs the program until ctx is done. It returns the exit status: 0 after a normal end,
+// help or version, 1 after a failure, and 2 for a wrong command line.
+func Run(ctx context.Context, version string, args []string, stdout, stderr io.Writer) int {
+	c := newCommand(version, func(o options) error { return serve(ctx, o, stderr) })
+	return commandline.Run(ctx, c, args, stdout, stderr)
+}
+
+// newCommand returns the program's command line, which calls run.
+func newCommand(version string, run func(o options) error) *cobra.Command {
+	var o options
+	c := &cobra.Command{Use: "gpu-dra-driver [flags]", Version: version, Args: commandline.NoArgs,
+		Long: "Offers this machine's AMD GPUs to claims of its Kubernetes cluster (Dynamic Resource Allocation) as " +
+			Name + ", until SIGTERM. A GPU is in one claim or one task at a time.",
+		Example: "gpu-dra-driver --node-name=gpu-1 --kubeconfig=/etc/concourse-ci-machine/kubeconfig"}
+	fs := c.Flags()
+	fs.StringVar((*string)(&o.root), "path.root", "/", "`directory` to read GPUs, descriptions and settings below, as "+
+		"the machine's root")
+	fs.StringVar(&o.kubelet, "kubelet-dir", "/var/lib/kubelet",
+		"the kubelet's `directory` (its --root-dir), which has plugins and plugins_registry")
+	fs.StringVar(&o.config, "config", oci.DefaultConfig, "`file` with a unit's GPUs and leases; if it is missing or "+
+		"empty, all GPUs are offered")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` with the credentials of the cluster, mode 0600; in a pod, "+
+		"its account's by default")
+	fs.StringVar(&o.node, "node-name", os.Getenv("NODE_NAME"), "`name` of this node in the cluster; $NODE_NAME or the "+
+		"host's name by default")
+	fs.BoolVar(&o.evict, "evict", false, "have pods evicted from a GPU that is quarantined (NoExecute)")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		hostname, err := os.Hostname()
+		o.node = cmp.Or(o.node, strings.ToLower(hostname))
+		if !filepath.IsAbs(o.kubelet) {
+			err = fmt.Errorf("invalid value %q for flag --kubelet-dir: want an absolute path", o.kubelet)
+		}
+		if err != nil {
+			return commandline.Wrong(c, err)
+		}
+		return run(o)
+	}
+	return c
+}
+
+// client connects to the cluster. It refuses credentials that other users can read.
+func (o options) client() (kubernetes.Interface, error) {
+	if o.kubeconfig != "" {
+		st, err := os.Stat(o.kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the credentials of the cluster: %w", err)
+		}
+		if st.Mode().Perm()&0o077 != 0 {
+			return nil, fmt.Errorf("cannot use %s: other users can read it; run: chmod 600 %[1]s", o.kubeconfig)
+		}
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to the cluster: %w", err)
+	}
+	config.UserAgent = "gpu-dra-driver"
+	return kubernetes.NewForConfig(config)
+}
+
+// interval is the time between two looks at the machine.
+const interval = time.Second
+
+// serve registers with the kubelet, and does a round each second until ctx is done.
+func serve(ctx context.Context, o options, log io.Writer) error {
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d := newDriver(o, client, log)
+	d.fail = cancel
+	data := filepath.Join(o.kubelet, "plugins", Name)
+	registry := filepath.Join(o.kubelet, "plugins_registry")
+	for _, dir := range []string{data, registry} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return err
+		}
+	}
+	if answers(filepath.Join(data, "dra.sock")) {
+		return fmt.Errorf("cannot serve %s: another driver does, on %s; end it, or AMD's own", Name, data)
+	}
+	d.turn(ctx) // so that the first request finds the GPUs
+	d.helper, err = kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(Name), kubeletplugin.KubeClient(client),
+		kubeletplugin.NodeName(o.node), kubeletplugin.PluginDataDirectoryPath(data),
+		kubeletplugin.RegistrarDirectoryPath(registry))
+	if err != nil {
+		return fmt.Errorf("cannot serve the kubelet: %w", err)
+	}
+	defer d.helper.Stop()
+	for tick := time.Tick(interval); ; {
+		d.turn(ctx)
+		d.notifySystemd()
+		select {
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); cause != context.Canceled {
+				return cause
+			}
+			return nil
+		case <-tick:
+		}
+	}
+}
+
+// answers reports whether a program listens on the socket.
+func answers(socket string) bool {
+	c, err := net.DialTimeout("unix", socket, time.Second)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}
+
+// notifySystemd reports to systemd, if it started this program, that it is alive and
+// whether pods can get GPUs.
+func (d *driver) notifySystemd() {
+	state := "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the cluster has the GPUs"
+	if trouble := d.trouble(); trouble != "" {
+		state = "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=" + strings.ReplaceAll(trouble, "\n", "; ") // ENOTCONN
+	}
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		fmt.Fprintf(d.log, "cannot notify systemd: %v\n", err)
+	}
+}

@@ -1,0 +1,220 @@
+// Package driver implements gpu-dra-driver. It offers a machine's AMD GPUs to claims of a
+// Kubernetes cluster through Dynamic Resource Allocation, and leases them to the claims that
+// pods use. A quarantined GPU has a taint. It changes and opens no GPU. Leases and the cluster
+// have the whole state, so the program has no checkpoint.
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
+	"github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+)
+
+// Name is the driver's name in the cluster. It is the name of AMD's own driver, because it is
+// part of each attribute in the expression of a claim.
+const Name = "gpu.amd.com"
+
+const (
+	// specFile describes the GPUs for container runtimes, as this program last found them.
+	specFile = "/var/run/cdi/gpu.amd.com-gpu.json"
+	specKind = "gpu.amd.com/gpu"
+)
+
+// driver holds the state of the running program.
+type driver struct {
+	options
+	client kubernetes.Interface
+	helper *kubeletplugin.Helper
+	fail   context.CancelCauseFunc // ends the program
+	log    io.Writer
+	now    func() time.Time
+
+	mu        sync.Mutex // protects the following, and is locked while leases change
+	seen      deviceplugin.Node
+	spec      []byte               // of specFile
+	untainted []resourceapi.Device // of read
+	read      []gpu.GPU
+	readAt    time.Time
+	published []resourceapi.Device // nil before the first time
+	changed   chan struct{}        // closed after a change of seen
+	logged    map[string]string    // the last logged text of each subject
+	failed    map[string]string    // by subject
+	reported  map[evidence]bool    // the Events that the cluster has
+}
+
+func newDriver(o options, client kubernetes.Interface, log io.Writer) *driver {
+	return &driver{options: o, client: client, log: log, now: time.Now, changed: make(chan struct{}),
+		logged: map[string]string{}, failed: map[string]string{}, reported: map[evidence]bool{}}
+}
+
+// turn does one round of work.
+func (d *driver) turn(ctx context.Context) {
+	d.mu.Lock()
+	d.report("GPUs", d.look())
+	d.report("leases", d.endPods(ctx))
+	devices := d.devices()
+	publish := d.helper != nil && d.failed["GPUs"] == "" && !reflect.DeepEqual(devices, d.published)
+	d.mu.Unlock()
+	if publish {
+		err := d.helper.PublishResources(ctx, d.resources(devices))
+		d.mu.Lock()
+		d.report("slices", err)
+		if err == nil {
+			d.published = devices
+		}
+		d.mu.Unlock()
+	}
+	d.reportEvidence(ctx)
+}
+
+// endPods ends the leases of pods that the device plugin gave GPUs before this driver took its
+// place. The caller holds mu.
+func (d *driver) endPods(ctx context.Context) error {
+	ended, err := d.seen.EndedPods(ctx, d.kubelet)
+	if err != nil {
+		return fmt.Errorf("cannot ask the kubelet which pods have GPUs, so no lease of a pod ends: %w", err)
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	if err := d.seen.Leases.ReleasePod(ended); err != nil {
+		return err
+	}
+	return d.look()
+}
+
+// look updates the view of the machine and its description for runtimes. After an error the
+// previous view stays. The caller holds mu.
+func (d *driver) look() error {
+	m, err := deviceplugin.LookAtNode(d.root, d.config, d.now, d.seen)
+	if err != nil {
+		return err
+	}
+	if err := d.describe(m); err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(m.Devices, d.seen.Devices) {
+		close(d.changed)
+		d.changed = make(chan struct{})
+	}
+	d.seen = m
+	for i, g := range m.Devices {
+		d.logChange(g.Address(), g.Label()+" ", stateOf(m, i))
+	}
+	return nil
+}
+
+// stateOf returns why claims cannot get a GPU, and "" if they can.
+func stateOf(m deviceplugin.Node, i int) string {
+	if holder := otherHolder(m, i); holder != nil {
+		return "has a taint: " + holder.Holder() + " has it"
+	}
+	if why := m.Devices[i].Exclusion; why != "" {
+		return "has a taint: it " + why
+	}
+	return ""
+}
+
+// otherHolder returns the lease of a GPU that no claim holds, and nil if it is free for claims.
+func otherHolder(m deviceplugin.Node, i int) *lease.State {
+	s := m.States[i]
+	if _, claimed := s.Claim(); s.Held && !claimed {
+		return &s
+	}
+	return nil
+}
+
+// describe writes specFile if it changes. All users of a container may open the nodes.
+func (d *driver) describe(m deviceplugin.Node) error {
+	spec, _, err := cdi.Spec(m.GPUs, m.KFD)
+	if err != nil || spec == nil {
+		return err
+	}
+	spec.Kind = specKind
+	data, err := json.Marshal(spec)
+	if err != nil || string(data) == string(d.spec) && d.root.Exists(specFile) {
+		return err
+	}
+	if err := d.root.WriteFile(specFile, data, 0o644); err != nil {
+		return fmt.Errorf("cannot describe the GPUs for container runtimes: %w", err)
+	}
+	d.spec = data
+	return nil
+}
+
+// resources returns the slices of the node's pool.
+func (d *driver) resources(devices []resourceapi.Device) resourceslice.DriverResources {
+	var pool resourceslice.Pool
+	for len(devices) > 0 {
+		n := min(len(devices), maxDevices)
+		pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: devices[:n]})
+		devices = devices[n:]
+	}
+	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.node: pool}}
+}
+
+// report records a failure, and logs it if it is new. The caller holds mu.
+func (d *driver) report(subject string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	d.failed[subject] = text
+	d.logChange(subject, "", text)
+}
+
+// logChange logs what changed about a subject. The caller holds mu.
+func (d *driver) logChange(subject, name, text string) {
+	if d.logged[subject] == text {
+		return
+	}
+	d.logged[subject] = text
+	switch {
+	case text != "":
+		fmt.Fprintln(d.log, name+text)
+	case name != "":
+		fmt.Fprintln(d.log, name+"is available to claims")
+	default:
+		fmt.Fprintln(d.log, subject+": recovered")
+	}
+}
+
+// trouble returns why claims cannot get GPUs now, and "" if they can.
+func (d *driver) trouble() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, subject := range slices.Sorted(maps.Keys(d.failed)) {
+		if d.failed[subject] != "" {
+			return d.failed[subject]
+		}
+	}
+	return ""
+}
+
+// HandleError implements the API. It ends the program after an error that does not pass.
+func (d *driver) HandleError(_ context.Context, err error, text string) {
+	err = fmt.Errorf("%s: %w", text, err)
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
+		d.fail(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fmt.Fprintln(d.log, err)
+}
