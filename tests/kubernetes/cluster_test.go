@@ -42,6 +42,7 @@ imageGCHighThresholdPercent: 100
 localStorageCapacityIsolation: false
 nodeStatusReportFrequency: 1s
 nodeStatusUpdateFrequency: 1s
+syncFrequency: 5s
 `
 
 const containerdConfig = `version = 2

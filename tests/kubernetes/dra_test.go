@@ -59,7 +59,8 @@ func draManifest(t *testing.T) string {
 	return helm(t, "template", "concourse-gpu-dra", chart, "--set=driver=dra,labels.enabled=false,exporter.enabled=false")
 }
 
-// applyManifest creates the objects of the DRA manifest of these kinds.
+// applyManifest creates the objects of the DRA manifest of these kinds. A cluster has those of the
+// cluster before.
 func applyManifest(t *testing.T, wanted func(kind string) bool) {
 	t.Helper()
 	paths := map[string]string{
@@ -72,7 +73,9 @@ func applyManifest(t *testing.T, wanted func(kind string) bool) {
 		var of struct{ Kind string }
 		require.NoError(t, yaml.Unmarshal([]byte(object), &of))
 		if wanted(of.Kind) {
-			post(t, paths[of.Kind], object)
+			status, answer, err := call(http.MethodPost, paths[of.Kind], object)
+			require.NoError(t, err)
+			require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, answer)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func claimsSurvive(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	claimable(t, gpus)
 	var live []string
-	made, killed := 0, map[string]int{}
+	made, killed, ran := 0, map[string]int{}, map[string]bool{}
 	t.Cleanup(func() {
 		for _, name := range live {
 			endQuietly(t, name)
@@ -64,9 +64,12 @@ func claimsSurvive(t *testing.T) {
 				request(fmt.Sprint(", count: ", 1+r.IntN(2)))+"]}}}")
 			createClaiming(t, name, name)
 		}
-		exclusive(t, live)
+		for _, user := range exclusive(t, live) {
+			ran[user] = true
+		}
 	}
-	t.Logf("%d changes, %d pods, killed: %v", n, made, killed)
+	t.Logf("%d changes, %d pods, %d of them seen with GPUs, killed: %v", n, made, len(ran), killed)
+	require.NotEmpty(t, ran)
 	for len(live) > 0 {
 		endQuietly(t, live[0])
 		live = live[1:]
@@ -80,11 +83,11 @@ func claimsSurvive(t *testing.T) {
 	require.Equal(t, nodes(0, 1, 2, 3), opened(t, "all"))
 }
 
-// exclusive compares what pods opened: no GPU twice. A pod that has opened GPUs holds their
-// leases.
-func exclusive(t *testing.T, live []string) {
+// exclusive returns the pods by the nodes that they opened, no node twice. A pod that has opened
+// GPUs holds their leases.
+func exclusive(t *testing.T, live []string) (users map[string]string) {
 	t.Helper()
-	users := map[string]string{}
+	users = map[string]string{}
 	for _, name := range live {
 		status, said, err := call(http.MethodGet, pods+"/"+name+"/log", "")
 		if err != nil || status != http.StatusOK || !strings.HasSuffix(said, "done\n") {
@@ -110,6 +113,7 @@ func exclusive(t *testing.T, live []string) {
 			require.True(t, s.Held && claimed && is.Name == user, "%s is in %s and leased to %s", render(i), user, s.Container)
 		}
 	}
+	return users
 }
 
 // endQuietly deletes a pod and its claim, and waits until both are deleted.

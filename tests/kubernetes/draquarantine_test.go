@@ -88,7 +88,7 @@ func evicts(t *testing.T) {
 func refusesOtherNodes(t *testing.T) {
 	file, err := os.ReadFile(dir + "/cluster/kubeconfig-dra")
 	require.NoError(t, err)
-	token := regexp.MustCompile(`token: (\S+)}`).FindSubmatch(file)[1]
+	token := regexp.MustCompile(`token: ([^}]+)`).FindSubmatch(file)[1]
 	slice := func(node string) string {
 		return "{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: forged}, spec: {driver: gpu.amd.com, nodeName: " + node +
 			", pool: {name: " + node + ", generation: 1, resourceSliceCount: 1}, devices: [{name: gpu}]}}"
