@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,7 +21,6 @@ import (
 const (
 	claims       = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 	slicesOfNode = "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3Dnode"
-	draManifest  = "../../tools/images/gpu-node-dra.yaml"
 )
 
 // Pods get the GPUs of a node by claims, of the kubelet, API server, scheduler and controllers of
@@ -55,19 +53,23 @@ func startControllers(t *testing.T, more ...string) {
 		"--controllers="+strings.Join(names, ","), "--bind-address=127.0.0.1", "--cert-dir="+at+"/controllers")
 }
 
+// draManifest returns what Helm renders for the DRA driver.
+func draManifest(t *testing.T) string {
+	t.Helper()
+	return helm(t, "template", "concourse-gpu-dra", chart, "--set=driver=dra,labels.enabled=false,exporter.enabled=false")
+}
+
 // applyManifest creates the objects of the DRA manifest of these kinds. A cluster has those of the
 // cluster before.
 func applyManifest(t *testing.T, wanted func(kind string) bool) {
 	t.Helper()
-	text, err := os.ReadFile(draManifest)
-	require.NoError(t, err)
 	paths := map[string]string{
 		"DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses", "ServiceAccount": "/api/v1/namespaces/kube-system/serviceaccounts",
 		"ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles", "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 		"ValidatingAdmissionPolicy":        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
 		"ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", "DaemonSet": daemonSets,
 	}
-	for object := range strings.SplitSeq(string(text), "\n---\n") {
+	for object := range strings.SplitSeq(draManifest(t), "\n---\n") {
 		var of struct{ Kind string }
 		require.NoError(t, yaml.Unmarshal([]byte(object), &of))
 		if wanted(of.Kind) {

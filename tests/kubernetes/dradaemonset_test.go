@@ -4,7 +4,6 @@ package kubernetes
 
 import (
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,10 +22,12 @@ func TestDaemonSetOffersGPUsToClaims(t *testing.T) {
 	configure(t, 2)
 	out, err := runIn(dir, "ctr", "--namespace", "k8s.io", "images", "import", nodeArchive)
 	require.NoError(t, err, out)
-	text, err := os.ReadFile(draManifest)
-	require.NoError(t, err)
-	at := strings.LastIndex(string(text), "---\n")
-	set := strings.Replace(string(text[at+4:]), "command: [/gpu-dra-driver]", "command: [/gpu-dra-driver, --kubeconfig="+credentials(t)+"]", 1)
+	set := ""
+	for object := range strings.SplitSeq(draManifest(t), "\n---\n") {
+		if strings.Contains(object, "\nkind: DaemonSet\n") {
+			set = strings.Replace(object, "- /gpu-dra-driver\n", "- /gpu-dra-driver\n            - --kubeconfig="+credentials(t)+"\n", 1)
+		}
+	}
 	folders := map[string]string{"sys": "/sys", "proc": "/proc", "cluster": filepath.Join(dir, "cluster")}
 	t.Cleanup(func() {
 		for _, path := range []string{daemonSets + "/concourse-gpu-dra", systemPods + "?gracePeriodSeconds=1"} {

@@ -145,7 +145,7 @@ func (p *plugin) settle(ctx context.Context) error {
 	if !p.seen.leased() {
 		return nil
 	}
-	uses, err := p.listUses(ctx)
+	uses, err := listUses(ctx, p.kubelet)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (p *plugin) findOtherUse(ctx context.Context) {
 	if p.seen.leased() {
 		return
 	}
-	uses, _ := p.listUses(ctx)
+	uses, _ := listUses(ctx, p.kubelet)
 	for _, u := range uses {
 		for _, id := range u.ids {
 			i := p.seen.gpuOf(id)

@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
@@ -76,36 +73,30 @@ func LookAtNode(r host.Root, config string, now func() time.Time, before Node) (
 	return n, err
 }
 
-// EndedPods returns the GPUs that a pod of the plugin holds and the kubelet no longer lists. It is
+// EndedPods returns the GPUs that pods of the plugin hold and the kubelet no longer lists. It is
 // for the program that has taken the plugin's place. A pod without a name keeps its GPUs.
 func (n Node) EndedPods(ctx context.Context, kubelet string) (ended []int, err error) {
-	var held []int
+	var uses []use
 	for i, s := range n.States {
-		if namespace, _, _ := s.Pod(); s.Held && namespace != "" {
-			held = append(held, i)
+		if namespace, _, _ := s.Pod(); !s.Held || s.Kind != lease.Pod || namespace == "" && s.Container != lease.SharingPods {
+			continue
 		}
-	}
-	if len(held) == 0 {
-		return nil, nil
-	}
-	conn, err := dial(filepath.Join(kubelet, "pod-resources", "kubelet.sock"))
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	r, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range held {
-		lists := func(p *podresources.PodResources) bool {
-			return strings.HasPrefix(n.States[i].Container, p.GetNamespace()+"/"+p.GetName()+"/")
+		if uses == nil {
+			if uses, err = listUses(ctx, kubelet); err != nil {
+				return nil, err
+			}
 		}
-		if !slices.ContainsFunc(r.GetPodResources(), lists) {
+		has := func(u use) bool {
+			return u.container == s.Container || s.Container == lease.SharingPods && u.shares(s.GPU)
+		}
+		if !slices.ContainsFunc(uses, has) {
 			ended = append(ended, i)
 		}
 	}
 	return ended, nil
+}
+
+// shares reports whether a container has a replica of a GPU.
+func (u use) shares(gpu string) bool {
+	return slices.ContainsFunc(u.ids, func(id string) bool { return strings.HasPrefix(id, gpu+replicaMark) })
 }

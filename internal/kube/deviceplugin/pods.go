@@ -21,8 +21,8 @@ type use struct {
 
 // listUses returns the containers with GPUs. The request also makes the kubelet forget pods
 // that have ended.
-func (p *plugin) listUses(ctx context.Context) ([]use, error) {
-	conn, err := dial(filepath.Join(p.kubelet, "pod-resources", "kubelet.sock"))
+func listUses(ctx context.Context, kubelet string) ([]use, error) {
+	conn, err := dial(filepath.Join(kubelet, "pod-resources", "kubelet.sock"))
 	if err != nil {
 		return nil, err
 	}

@@ -237,3 +237,21 @@ func TestPluginThatStartsAgainKnowsWhoSharesAGPU(t *testing.T) {
 	turn(t, now)
 	require.Equal(t, []string{"", ""}, holders(t, now))
 }
+
+// The DRA driver, which takes the plugin's place, ends the leases of pods.
+func TestSharedGPUIsReleasedAfterItsLastPodWithoutThePlugin(t *testing.T) {
+	p, k, of := sharing(t)
+	for _, id := range []string{gpu0 + "::0", gpu0 + "::1"} {
+		_, err := of["amd.com/gpu.shared"].allocate(id)
+		require.NoError(t, err)
+	}
+	k.pods = []*podresources.PodResources{pod("ci", "b", "main", "amd.com/gpu.shared", gpu0+"::1")}
+	for _, want := range [][]int{nil, {0}} {
+		n, err := LookAtNode(p.root, p.config, p.now, Node{})
+		require.NoError(t, err)
+		ended, err := n.EndedPods(t.Context(), k.dir)
+		require.NoError(t, err)
+		require.Equal(t, want, ended)
+		k.pods = nil
+	}
+}
