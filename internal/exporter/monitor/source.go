@@ -8,7 +8,8 @@ import (
 )
 
 // Source lists the GPUs to report on, by Index, and whether programs can compute on each,
-// nil if that is unknown. It is called when the lists of DRM devices and nodes have changed, and once a minute.
+// nil if that is unknown. It is called when the lists of DRM devices and nodes have changed,
+// and once a minute.
 type Source func() ([]gpu.Slot, []reading.Compute, error)
 
 // All lists the GPUs of all vendors, as Of does.
