@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -221,4 +222,39 @@ func TestUserReadsTheRecordOfOwnRun(t *testing.T) {
 	r = m.end(m.command(ada, "run", "--", gpukit, "why", run))
 	require.Equal(t, 1, r.status, "another run")
 	require.Contains(t, r.stderr, "only root can read the records")
+}
+
+// A run that ended while there was no service has an end with all its GPUs, though another
+// holder has one of them since.
+func TestEndOfARunWithoutAServiceHasAllItsGPUs(t *testing.T) {
+	m := newMachine(t)
+	_, end := m.background(0, "--gpus", "2", "--name", "a test")
+	var gpus []string
+	var id string
+	for _, s := range m.states() {
+		if s.Held {
+			gpus, id = append(gpus, s.GPU), s.Container
+		}
+	}
+	require.Len(t, gpus, 2)
+	m.kill()
+	groups, err := rungroup.Find()
+	require.NoError(t, err)
+	all, err := groups.All()
+	require.NoError(t, err)
+	at := slices.IndexFunc(all, func(dir string) bool { return filepath.Base(dir) == "gpukit-"+id })
+	require.GreaterOrEqual(t, at, 0)
+	require.NoError(t, os.WriteFile(filepath.Join(all[at], "cgroup.kill"), []byte("1"), 0))
+	end()
+	l := lease.Leases{Dir: m.root.Path(lease.DefaultDir), GPUs: gpus, Euid: uint32(os.Geteuid())}
+	require.NoError(t, l.HoldForPod("n/p/main", []int{0}, nil))
+	m.start()
+	m.until("the end of the run", func() bool {
+		ends, err := runend.File.Read(m.root)
+		return err == nil && len(ends.Ends) == 1
+	})
+	ends, err := runend.File.Read(m.root)
+	require.NoError(t, err)
+	require.Equal(t, gpus, ends.Ends[0].GPUs)
+	require.NoError(t, l.ReleasePod([]int{0}))
 }

@@ -201,6 +201,11 @@ func (s *Server) grantIn(m Machine, parent string, call lease.RunCall, want leas
 		for _, i := range got {
 			r.gpus = append(r.gpus, m.Leases.GPUs[i])
 		}
+		if call.Group != "" {
+			if failed := rungroup.SetGPUs(call.Group, r.gpus); failed != nil {
+				s.log("a later service may not know all GPUs of %s: %v", call.ID, failed)
+			}
+		}
 		s.watch(r, status)
 	}
 	return r, got, err

@@ -128,6 +128,10 @@ func (s *Server) findRuns() {
 				r.found, r.started, r.call.Title, r.gpus = false, st.Since, st.Title, append(r.gpus, st.GPU)
 			}
 		}
+		// A run that ended without a service may have lost GPUs to other holders already.
+		if all := rungroup.GPUs(dir); len(all) > len(r.gpus) && !r.found {
+			r.gpus = all
+		}
 		s.runs = append(s.runs, r)
 	}
 }

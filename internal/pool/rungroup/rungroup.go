@@ -91,6 +91,27 @@ func (t Tree) Parents(pid int) ([]string, error) {
 	return parents, nil
 }
 
+// gpusAttribute names the extended attribute of a group with its GPUs.
+const gpusAttribute = "user.gpukit.gpus"
+
+// SetGPUs stores the names of a run's GPUs with its group, which outlasts the service and the leases.
+func SetGPUs(dir string, names []string) error {
+	if err := unix.Setxattr(dir, gpusAttribute, []byte(strings.Join(names, " ")), 0); err != nil {
+		return fmt.Errorf("cannot store the GPUs of %s: %w", dir, err)
+	}
+	return nil
+}
+
+// GPUs returns the names that SetGPUs stored, and none for a group without them.
+func GPUs(dir string) []string {
+	var names [64 << 10]byte
+	n, err := unix.Getxattr(dir, gpusAttribute, names[:])
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(names[:n]))
+}
+
 // groupOf returns the path of a process's group below the root group.
 func (t Tree) groupOf(pid int) (string, error) {
 	file := filepath.Join(t.Proc, strconv.Itoa(pid), "cgroup")
