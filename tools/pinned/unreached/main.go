@@ -20,7 +20,7 @@ import (
 
 func main() {
 	programs := flag.String("programs", "", "`FOLDER,...` of the main packages that are programs")
-	skip := flag.String("skip", "", "`FOLDER,...` with functions that no program needs to reach")
+	skip := flag.String("skip", "", "`FOLDER,...` with functions that no program needs to reach, and FILE.go that other modules reach")
 	tags := flag.String("tags", "", "of the tests")
 	flag.Parse()
 	dead, err := unreached(".", folders(*programs), folders(*skip), *tags)
@@ -81,8 +81,8 @@ func unreached(dir string, programs, skip []string, tags string) ([]string, erro
 	if len(fromPrograms) == 0 {
 		return nil, fmt.Errorf("no program is below %s", strings.Join(programs, ", "))
 	}
-	inPrograms := functions(ofPrograms, func(path string) bool { return strings.HasPrefix(path, module) && !below(path, skip) })
-	inAll := functions(all, func(path string) bool { return strings.HasPrefix(path, module) })
+	inPrograms := functions(ofPrograms, skip, func(path string) bool { return strings.HasPrefix(path, module) && !below(path, skip) })
+	inAll := functions(all, skip, func(path string) bool { return strings.HasPrefix(path, module) })
 	prog.Build()
 	var dead []string
 	report := func(names map[token.Position]string, roots []*ssa.Function, by string) {
@@ -100,15 +100,17 @@ func unreached(dir string, programs, skip []string, tags string) ([]string, erro
 }
 
 // functions returns the names of the functions in packages among roots and their imports
-// that want accepts. The variants of a package declare a function at one position.
-func functions(roots []*packages.Package, want func(path string) bool) map[token.Position]string {
+// that want accepts, without those of files in skip. The variants of a package declare a
+// function at one position.
+func functions(roots []*packages.Package, skip []string, want func(path string) bool) map[token.Position]string {
 	names := map[token.Position]string{}
 	packages.Visit(roots, nil, func(p *packages.Package) {
 		if !want(p.PkgPath) {
 			return
 		}
 		for _, file := range p.Syntax {
-			if ast.IsGenerated(file) {
+			name := p.Fset.Position(file.Pos()).Filename + "/"
+			if ast.IsGenerated(file) || slices.ContainsFunc(skip, func(f string) bool { return strings.HasSuffix(name, "/"+f) }) {
 				continue
 			}
 			for _, d := range file.Decls {

@@ -58,6 +58,7 @@ import "testing"
 
 func TestSkipped(t *testing.T) { OfTests() }
 `,
+	"lib/other.go":       "package lib\n\nfunc OfAnotherModule() {}\n",
 	"tests/only/only.go": "package only\n\nfunc Nobody() {}\n",
 }
 
@@ -72,7 +73,7 @@ func TestUnreachedFunctionsAreListed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := unreached(dir, []string{"src/"}, []string{"skipped/"}, "e2e")
+	got, err := unreached(dir, []string{"src/"}, []string{"skipped/", "lib/other.go/"}, "e2e")
 	if err != nil {
 		t.Fatal(err)
 	}
