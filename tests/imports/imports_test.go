@@ -88,7 +88,7 @@ var charmLayers = [][]string{
 	{"worker", "web", "workstation"},
 	{".", "preflight"},
 	{"watcher"},
-	{"command/actions", "workstation"},
+	{"command/actions", "command/report", "workstation"},
 	{"onemachine"},
 	{"command/cli"},
 }

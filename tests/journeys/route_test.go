@@ -55,7 +55,7 @@ var route = []journey{
 	{page: "docs/how-to/troubleshoot.md", percent: 80, prepare: map[string]string{
 		"": "concourse-ci-machine reset http-proxy https-proxy no-proxy"}},
 	// The machine has no CI after it.
-	{page: "docs/how-to/look-after-one-machine.md", percent: 60, prepare: map[string]string{
+	{page: "docs/how-to/look-after-one-machine.md", percent: 50, prepare: map[string]string{
 		"": "echo 'CREATE TABLE restored ()' | " + psql, "## Restore": "concourse-ci-machine purge --yes",
 		"## Give a second team a login": "echo 'TABLE restored' | " + psql}},
 }

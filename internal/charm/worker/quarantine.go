@@ -135,7 +135,8 @@ func (g GPUs) quarantineText() (text string) {
 // already handled.
 func removeWatch(charmDir, why string) []plan.Resource {
 	return append(
-		append([]plan.Resource{ClockReset{filepath.Join(charmDir, "dispatch"), why}}, resource.AllAbsent(why, quarantine.EvidenceFile)...),
+		append([]plan.Resource{ClockReset{filepath.Join(charmDir, "dispatch"), why}},
+			resource.AllAbsent(why, quarantine.EvidenceFile)...),
 		resource.Absent{Path: quarantine.NodeDir, Why: why, Tree: true}, resource.Absent{
 			Path: healthcheck.Dir, Why: why, Tree: true,
 		}, resource.Absent{Path: healthcheck.OutputDir, Why: why, Tree: true})

@@ -228,7 +228,8 @@ func Runtime(r host.Root) (string, error) {
 }
 
 // Remove returns the resources that undo all changes for a wrapper outside its package:
-// engines, leases, description, clocks and the state of the GPUs. program is the path of gpukit. On a unit, only engines change.
+// engines, leases, description, clocks and the state of the GPUs. program is the path of
+// gpukit. On a unit, only engines change.
 func Remove(ctx context.Context, h host.Host, program, wrapper string) (want []plan.Resource, err error) {
 	unit, err := UnitOf(h.Root)
 	if err != nil {

@@ -38,7 +38,8 @@ func Read(r host.Root, gpus []gpu.GPU) Machine {
 }
 
 func read(r host.Root, g gpu.GPU) Values {
-	of := Values{family: Family(g), deviceID: fmt.Sprintf("%04x", g.DeviceID), productName: g.Model, style: gpu.Style(r, g)}
+	of := Values{family: Family(g), deviceID: fmt.Sprintf("%04x", g.DeviceID), productName: g.Model,
+		style: gpu.Style(r, g)}
 	has := Properties(r, g)
 	if n := has["simd_count"]; n > 0 {
 		of[simds] = strconv.FormatUint(n, 10)

@@ -33,7 +33,8 @@ func TestMemoryInUseIsTheSumOfItsFiles(t *testing.T) {
 func TestWantHasTheIndexesOfItsOwnGPUs(t *testing.T) {
 	f := File{GPUs: []GPU{{Name: "x", Reason: "is missing", Avoid: []string{"hash"}, Taken: 90},
 		{Name: "b", Reason: "is quarantined\xff", Taken: 40}, {Name: "a", Avoid: []string{"hash"}}}}
+	want := f.Want([]string{"a", "b"}, os.ReadFile)
+	want.Unready = nil
 	require.Equal(t, lease.Want{Excluded: map[int]string{1: "is quarantined?"},
-		Avoid: map[int][]string{0: {"hash"}}, Taken: map[int]uint64{1: 40}},
-		f.Want([]string{"a", "b"}, os.ReadFile))
+		Avoid: map[int][]string{0: {"hash"}}, Taken: map[int]uint64{1: 40}}, want)
 }

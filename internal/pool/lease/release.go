@@ -78,7 +78,8 @@ func (l Leases) Release(gpu int, force bool) (State, error) {
 	was := l.states(s)[0]
 	if was.Held && !force {
 		r := Refusal{Count: 1, States: []State{was}, At: now, indexes: []int{gpu}}
-		end := map[Kind]string{Container: "stop the container", Pod: "delete the pod", Claimed: "delete its pods", Run: "end the command"}[was.Kind]
+		end := map[Kind]string{Container: "stop the container", Pod: "delete the pod", Claimed: "delete its pods",
+			Run: "end the command"}[was.Kind]
 		return was, fmt.Errorf("cannot release GPU: %s; %s, or use force=true if no process uses it",
 			r.holders(), cmp.Or(end, "abort the build"))
 	}

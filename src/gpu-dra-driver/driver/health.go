@@ -106,9 +106,10 @@ func (d *driver) createEvents(ctx context.Context, e evidence, text string) erro
 		}
 		at := metav1.NewTime(d.now())
 		_, err := d.client.CoreV1().Events(e.claim.Namespace).Create(ctx, &corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Name: e.name(consumer.Name), Namespace: e.claim.Namespace},
-			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: e.claim.Namespace, Name: consumer.Name, UID: consumer.UID},
-			Reason:         "GPUQuarantined", Message: text, Type: corev1.EventTypeWarning, Count: 1,
+			ObjectMeta: metav1.ObjectMeta{Name: e.name(consumer.Name), Namespace: e.claim.Namespace},
+			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: e.claim.Namespace,
+				Name: consumer.Name, UID: consumer.UID},
+			Reason: "GPUQuarantined", Message: text, Type: corev1.EventTypeWarning, Count: 1,
 			FirstTimestamp: at, LastTimestamp: at, Source: corev1.EventSource{Component: Name, Host: d.node},
 			ReportingController: Name, ReportingInstance: d.node,
 		}, metav1.CreateOptions{})

@@ -181,7 +181,8 @@ func (a why) text() string {
 	}
 	switch {
 	case a.Running: // it can still fail, or have failed already in a step of a job
-		fmt.Fprintf(&b, "verdict so far, without an exit status: %s\n", cmp.Or(string(a.Kind), "none, as no sign shows a failure"))
+		fmt.Fprintf(&b, "verdict so far, without an exit status: %s\n",
+			cmp.Or(string(a.Kind), "none, as no sign shows a failure"))
 	case a.Kind == "" && a.Exit == nil:
 		b.WriteString("verdict: none, as no sign shows a failure\n")
 	default:

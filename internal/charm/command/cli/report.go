@@ -64,7 +64,8 @@ func (p *caller) report(output string) (failed error) {
 	}
 	file, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return &commandline.UsageError{Text: fmt.Sprintf("cannot write %s: it exists; name another file with --output", output)}
+		return &commandline.UsageError{
+			Text: fmt.Sprintf("cannot write %s: it exists; name another file with --output", output)}
 	}
 	if err != nil {
 		return fmt.Errorf("cannot write the report: %w; name another file with --output", err)
@@ -128,8 +129,8 @@ func (p *caller) reportSource(now time.Time) report.Source {
 	}
 	if exe, err := os.Executable(); err == nil && wellknown.ServesCommands(exe) {
 		s.ReadTree = func(ctx context.Context, parts []string) ([]byte, error) {
-			return c.Host.Run(ctx, host.Command{Argv: append([]string{exe, "gpu", reportFiles}, parts...), ReadOnly: true,
-				Deadline: reportTime})
+			return c.Host.Run(ctx, host.Command{Argv: append([]string{exe, "gpu", reportFiles}, parts...),
+				ReadOnly: true, Deadline: reportTime})
 		}
 	}
 	return s

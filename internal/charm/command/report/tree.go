@@ -61,9 +61,9 @@ func Parts(r host.Root) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := []string{Machine}
-	for _, g := range slices.Concat(inv.GPUsOf(gpu.AMD), inv.Unusable) {
-		if g.Vendor == gpu.AMD && !slices.Contains(parts, g.PCI) {
+	parts, vendor := []string{Machine}, gpu.VendorWith(gpu.Quarantine)
+	for _, g := range slices.Concat(inv.GPUsOf(vendor), inv.Unusable) {
+		if g.Vendor == vendor && !slices.Contains(parts, g.PCI) {
 			parts = append(parts, g.PCI)
 		}
 	}
@@ -150,7 +150,8 @@ func (t *tree) add(p string) error {
 			t.unread = append(t.unread, err.Error())
 			return nil
 		}
-		if err := t.write(tar.Header{Name: link, Typeflag: tar.TypeSymlink, Linkname: to, Mode: 0o777}, ""); err != nil {
+		h := tar.Header{Name: link, Typeflag: tar.TypeSymlink, Linkname: to, Mode: 0o777}
+		if err := t.write(h, ""); err != nil {
 			return err
 		}
 		if !path.IsAbs(to) {
