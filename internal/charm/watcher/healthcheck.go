@@ -145,7 +145,7 @@ func lockHealthCheck(r host.Root, label, name string) (func(), error) {
 		return nil, fmt.Errorf("cannot check %s: gpu-health-check runs on it already; gpu status has its end", label)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot check %s: %w; run it with sudo", label, err)
+		return nil, fmt.Errorf("cannot check %s: %w", label, err)
 	}
 	return unlock, nil
 }

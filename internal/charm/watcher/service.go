@@ -116,7 +116,7 @@ func (u *Unit) serviceJSON(all []pool.Record) (list []ServiceStatus) {
 func (u *Unit) changeRecord(change func(quarantine.Record) (quarantine.Record, error)) error {
 	unlock, err := u.Host.Lock(quarantine.LockFile)
 	if err != nil {
-		return fmt.Errorf("cannot lock %s: %w; run it with sudo", quarantine.LockFile, err)
+		return fmt.Errorf("cannot lock %s: %w", quarantine.LockFile, err)
 	}
 	defer unlock()
 	r, err := quarantine.RecordFile.Read(u.Host.Root)

@@ -42,6 +42,9 @@ func (l Leases) createDir() (int, error) {
 
 // checkDir checks the result of opening the directory of leases.
 func (l Leases) checkDir(fd int, err error) (int, error) {
+	if errors.Is(err, unix.EACCES) {
+		return -1, fmt.Errorf("cannot open directory of GPU leases %s: %w", l.Dir, err)
+	}
 	if err != nil {
 		return -1, fmt.Errorf("cannot open directory of GPU leases %s: %w; it must be a directory of mode "+
 			"0700, no link: remove it, and it is recreated", l.Dir, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -54,6 +55,9 @@ func runCommand(ctx context.Context, c *actions.Actions, args []string, env func
 		return ended.Status
 	}
 	fmt.Fprintln(stderr, err)
+	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+		fmt.Fprintf(stderr, "this needs root: sudo %s %s\n", p.name(), strings.Join(args, " "))
+	}
 	if _, ok := errors.AsType[*commandline.UsageError](err); ok {
 		return commandline.ExitUsage
 	}

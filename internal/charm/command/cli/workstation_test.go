@@ -139,3 +139,15 @@ func TestReportReplacesNoFile(t *testing.T) {
 	require.Equal(t, 2, code)
 	require.Contains(t, errs, "it exists; name another file with --output")
 }
+
+func TestRefusedUserGetsTheCommandForRoot(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everywhere")
+	}
+	root := hosttest.Host(t, "amd")
+	require.NoError(t, os.Chmod(root.Path("/etc"), 0o555))
+	t.Cleanup(func() { require.NoError(t, os.Chmod(root.Path("/etc"), 0o755)) })
+	code, _, errs := gpukit(t, root, nil, "cdi generate")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "\nthis needs root: sudo gpukit cdi generate\n")
+}
