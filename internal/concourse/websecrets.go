@@ -13,7 +13,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
-	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
 )
 
 // WebSecrets holds the secrets that all webs of an application share. Workers then see one
@@ -25,8 +24,11 @@ import (
 // must restart with it.
 type WebSecrets struct{ TSAHostKey, SessionSigningKey, AdminPassword string }
 
+// webKeyBits is the size of the two keys, sufficient beyond 2030.
+const webKeyBits = 3072
+
 // NewWebSecrets generates the secrets, which takes about a second.
-func NewWebSecrets() (WebSecrets, error) { return newWebSecrets(beacon.KeyBits) }
+func NewWebSecrets() (WebSecrets, error) { return newWebSecrets(webKeyBits) }
 
 func newWebSecrets(bits int) (WebSecrets, error) {
 	var pems [2]string

@@ -25,7 +25,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
-	"github.com/fourdollars/concourse-ci-machine/internal/concourse/beacon"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
@@ -45,7 +44,6 @@ var built string
 
 func TestMain(m *testing.M) {
 	syscall.Umask(0o022) // as dispatch sets it
-	beacon.KeyBits = 2048
 	os.Exit(suite.InFolder(m, build))
 }
 
@@ -78,7 +76,7 @@ func keys(name string) []byte {
 	made.Lock()
 	defer made.Unlock()
 	if made.keys[name] == nil {
-		key, err := rsa.GenerateKey(rand.Reader, beacon.KeyBits)
+		key, err := rsa.GenerateKey(rand.Reader, 3072)
 		if err != nil {
 			panic(err) // only if the machine has no randomness
 		}

@@ -69,7 +69,7 @@ func desireOwnWorker(d *Desired, o Observed) {
 	if o.Facts.Mode() == config.ModeAuto {
 		d.Resources = append(d.Resources, resource.Dir{Path: concourse.ConfigDir, Mode: 0o755},
 			resource.Dir{Path: concourse.KeyDir, Mode: 0o700},
-			concourse.Key{Path: concourse.WorkerKey, Bits: beacon.KeyBits})
+			concourse.Key{Path: concourse.WorkerKey, Bits: beacon.WorkerKeyBits})
 	}
 	if !d.Up || o.WorkerID == "" || o.Facts.Role.Worker() {
 		return

@@ -92,7 +92,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		all.addShared(rankAuthorities, trusted)
 		all.addShared(rankRelease, role.DesireRelease(o.Observed, DrainBeforeUpgrade(o.Observed)))
 	}
-	all.add(concourse.Key{Path: concourse.WorkerKey, Bits: beacon.KeyBits})
+	all.add(concourse.Key{Path: concourse.WorkerKey, Bits: beacon.WorkerKeyBits})
 	if held.holds {
 		all.join(held.part, part{causes: desireForTasks(o, gpus, &Worker{}, trusted).causes})
 		w.keepGPUs(o)

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// KeyBits is the size of a new key of a worker or a web, sufficient beyond 2030. Only tests of
-// many units set less, because they would otherwise mostly generate keys.
-var KeyBits = 3072
+// WorkerKeyBits is the size of a new worker key.
+const WorkerKeyBits = 3072
 
 // NewKey returns a new private key as PKCS#1 PEM, which Concourse reads.
 func NewKey(bits int) ([]byte, error) {

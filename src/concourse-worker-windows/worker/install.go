@@ -187,7 +187,7 @@ func (i installation) copyConcourse() error {
 func (i installation) makeKey() error {
 	private, err := readOwn(i.m, i.p.key())
 	if errors.Is(err, fs.ErrNotExist) {
-		if private, err = beacon.NewKey(beacon.KeyBits); err == nil {
+		if private, err = beacon.NewKey(beacon.WorkerKeyBits); err == nil {
 			err = i.m.WriteFile(i.p.key(), bytes.NewReader(private), ServiceReads, i.settings.Account)
 		}
 	}

@@ -27,7 +27,7 @@ func bag(n int) map[string]string {
 // publicKey is a line like a worker's key: no one has its other half, as finding a thousand
 // pairs of primes would take longer than all more.
 func publicKey() (string, error) {
-	modulus := make([]byte, beacon.KeyBits/8)
+	modulus := make([]byte, beacon.WorkerKeyBits/8)
 	rand.Read(modulus) // never fails: crypto/rand ends the program instead
 	modulus[0] |= 0x80
 	modulus[len(modulus)-1] |= 1
