@@ -51,6 +51,9 @@ func TestSharedGPUIsOfferedToSeveralClaims(t *testing.T) {
 		require.Equal(t, []string{"3", "1"}, []string{shares.Value.String(), shares.RequestPolicy.Default.String()})
 		require.True(t, one.Capacity["memory"].RequestPolicy.Default.IsZero(), "the first claim does not consume it all")
 	}
+	for _, one := range startedSharing(t, hosttest.Host(t, "mi300x-cpx"), "all").devices() {
+		require.LessOrEqual(t, len(one.Attributes)+len(one.Capacity), 32, "the API's limit")
+	}
 	d = startedSharing(t, hosttest.Host(t, "mi210x4"), "0,9")
 	require.Contains(t, d.trouble(), "cannot share a GPU of --shared-gpus")
 	require.Len(t, d.shared, 1)
