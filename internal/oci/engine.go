@@ -275,7 +275,7 @@ var podNames = [][3]string{
 }
 
 // withoutPodGPUs leaves out the GPUs that the container's own pod, a pod that is still to
-// come, or pods that share them hold.
+// come, or pods or claims that share them hold.
 func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (others []int, err error) {
 	annotations, err := root.Member("annotations", rawjson.Object)
 	if err != nil {
@@ -290,7 +290,7 @@ func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (o
 			}
 		}
 		if parts[1] != "" {
-			owners = append(owners, strings.Join(parts[:], "/"), lease.StartingPod, lease.SharingPods)
+			owners = append(owners, strings.Join(parts[:], "/"), lease.StartingPod, lease.SharingPods, lease.SharingClaims)
 		}
 	}
 	if len(owners) == 0 {
@@ -302,7 +302,7 @@ func (w *wrapper) withoutPodGPUs(s *settings, root rawjson.Value, gpus []int) (o
 	}
 	for _, g := range gpus {
 		s := states[g]
-		own := s.Kind == lease.Pod && slices.Contains(owners, s.Container)
+		own := (s.Kind == lease.Pod || s.Kind == lease.Claimed) && slices.Contains(owners, s.Container)
 		if claim, is := s.Claim(); is {
 			// It names no pod, as several may share it. All are in its namespace, and a kubelet
 			// gives a container only GPUs of its own claims.

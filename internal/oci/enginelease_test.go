@@ -146,6 +146,9 @@ func TestContainerUsesTheGPUOfItsPod(t *testing.T) {
 			"io.kubernetes.cri.sandbox-name": "train-0", "io.kubernetes.cri.container-name": "main"})
 	}
 	require.NoError(t, b.container(t, "its", put([2]uint32{226, 128}), in("team-a")))
+	require.NoError(t, l.HoldForSharingClaims(1, nil))
+	require.NoError(t, b.container(t, "shares", put([2]uint32{226, 129}), in("team-b")))
+	require.ErrorContains(t, b.container(t, "no-pod", put([2]uint32{226, 129})), "is held by claims that share it since ")
 	require.ErrorContains(t, b.container(t, "other", put([2]uint32{226, 128}), in("team-b")),
 		"is held by claim team-a/train since ")
 }

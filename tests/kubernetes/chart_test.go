@@ -83,7 +83,10 @@ func chartIsValid(t *testing.T) {
 			[]string{"DaemonSet"}, []string{"/gpu-device-plugin"}, "--kubelet-dir=/srv/kubelet --devices=auto --replicas=4 --resource-naming-strategy=single --shared-gpus=0,2"},
 		{"driver=dra,dra.evict=true", []string{"ServiceAccount", "DeviceClass", "ClusterRole", "ClusterRoleBinding",
 			"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "DaemonSet"},
-			[]string{"/gpukit", "/gpu-dra-driver", "/rocm-exporter"}, "--evict=true"},
+			[]string{"/gpukit", "/gpu-dra-driver", "/rocm-exporter"}, "--evict=true --replicas=1 --shared-gpus=all"},
+		{"driver=dra,dra.replicas=3,dra.sharedGpus=0", []string{"ServiceAccount", "DeviceClass", "DeviceClass", "ClusterRole", "ClusterRoleBinding",
+			"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "DaemonSet"},
+			[]string{"/gpukit", "/gpu-dra-driver", "/rocm-exporter"}, "--evict=false --replicas=3 --shared-gpus=0"},
 	} {
 		helm(t, "lint", "--strict", "--set="+c.values, chart)
 		kinds := []string{}

@@ -40,6 +40,7 @@ func TestClaimsOnANode(t *testing.T) {
 	t.Run("a pod that finds no GPU waits", claimWaits)
 	t.Run("a quarantined GPU has a taint", quarantineIsATaint)
 	t.Run("a task has a GPU", taskHasClaimable)
+	t.Run("claims share a GPU", claimsShareGPU)
 	t.Run("slices of other nodes are refused", refusesOtherNodes)
 	t.Run("the driver, the kubelet, the API server and the scheduler are killed", claimsSurvive)
 	t.Run("pods leave a quarantined GPU", evicts)
@@ -54,9 +55,9 @@ func startControllers(t *testing.T, more ...string) {
 }
 
 // draManifest returns what Helm renders for the DRA driver.
-func draManifest(t *testing.T) string {
+func draManifest(t *testing.T, flags ...string) string {
 	t.Helper()
-	return helm(t, "template", "concourse-gpu-dra", chart, "--set=driver=dra,labels.enabled=false,exporter.enabled=false")
+	return helm(t, append([]string{"template", "concourse-gpu-dra", chart, "--set=driver=dra,labels.enabled=false,exporter.enabled=false"}, flags...)...)
 }
 
 // applyManifest creates the objects of the DRA manifest of these kinds. A cluster has those of the

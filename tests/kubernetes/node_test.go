@@ -3,6 +3,8 @@
 package kubernetes
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -79,11 +81,25 @@ func waits(t *testing.T) {
 	require.Equal(t, nodes(0), opened(t, "second"))
 }
 
+// quarantinedGPU also checks the status of the pod that has the GPU. The kubelet names the resource
+// there, the GPU's address and its health.
 func quarantinedGPU(t *testing.T) {
 	unit(t, 2)
+	running(t, "mine", 0)
+	health := func(want string) {
+		eventually(t, "the status of the pod has "+want, func() (string, bool) {
+			_, answer, err := call(http.MethodGet, pods+"/mine", "")
+			return fmt.Sprint(answer, err), strings.Contains(answer, `"allocatedResourcesStatus":[{"name":"amd.com/gpu","resources":[{"resourceID":"`+
+				addressOf(t, 0)+`","health":"`+want+`"`)
+		})
+	}
+	health("Healthy")
 	dispatch(t, "gpu", "quarantine", "0", "its fan is loud")
 	offers(t, 1)
 	require.Equal(t, "2", node(t).Capacity[resource], "it is there, and Unhealthy")
+	health("Unhealthy")
+	require.Equal(t, "Running", statusOf(t, "mine").Phase)
+	end(t, "mine")
 	running(t, "other", 1)
 	pod(t, "waiting", 1)
 	pending(t, "waiting")

@@ -69,7 +69,7 @@ func TestChartHasTheFlagsOfTheProgram(t *testing.T) {
 			require.NoError(t, c.RunE(c, nil), "--%s=%s", flagOf(name), allowed)
 		}
 		if p.Maximum > 0 {
-			require.Equal(t, []int{1, maxReplicas}, []int{p.Minimum, p.Maximum})
+			require.Equal(t, []int{1, MaxReplicas}, []int{p.Minimum, p.Maximum})
 		}
 		delete(want, flagOf(name))
 	}

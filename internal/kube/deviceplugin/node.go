@@ -73,6 +73,9 @@ func LookAtNode(r host.Root, config string, now func() time.Time, before Node) (
 	return n, err
 }
 
+// Shared returns the devices that --shared-gpus names, and which of its entries name none.
+func (n Node) Shared(gpus string) (indexes []int, unknown error) { return n.seen.chosen(gpus) }
+
 // EndedPods returns the GPUs that pods of the plugin hold and the kubelet no longer lists. It is
 // for the program that has taken the plugin's place. A pod without a name keeps its GPUs.
 func (n Node) EndedPods(ctx context.Context, kubelet string) (ended []int, err error) {

@@ -245,8 +245,8 @@ func (o options) check() error {
 			strings.Join([]string{auto, byCDIName, byNode}, ", "))
 	case !slices.Contains([]string{single, mixed}, o.strategy):
 		return fmt.Errorf("invalid value %q for flag --resource-naming-strategy: %s, %s", o.strategy, single, mixed)
-	case o.replicas < 1 || o.replicas > maxReplicas:
-		return fmt.Errorf("invalid value %d for flag --replicas: want 1 to %d", o.replicas, maxReplicas)
+	case o.replicas < 1 || o.replicas > MaxReplicas:
+		return fmt.Errorf("invalid value %d for flag --replicas: want 1 to %d", o.replicas, MaxReplicas)
 	case !filepath.IsAbs(o.kubelet):
 		return fmt.Errorf("invalid value %q for flag --kubelet-dir: want an absolute path", o.kubelet)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
-// maxReplicas bounds --replicas. Each replica has a file, which is read each second.
-const maxReplicas = 100
+// MaxReplicas bounds --replicas. Each replica has a file, which is read each second.
+const MaxReplicas = 100
 
 // replicaMark separates the GPU from the number in the name of a replica.
 const replicaMark = "::"
@@ -53,7 +53,11 @@ func (m machine) gpuOf(id string) int {
 // GPU that pods have in the other way, by options of before.
 func (m *machine) share(o options) (unknown, err error) {
 	if o.replicas > 1 {
-		unknown = m.mark(o)
+		var shared []int
+		shared, unknown = m.chosen(o.shared)
+		for _, i := range shared {
+			m.devices[i].replicas = o.replicas
+		}
 	}
 	if !m.leased() {
 		return unknown, nil
@@ -67,9 +71,9 @@ func (m *machine) share(o options) (unknown, err error) {
 	return unknown, m.readReplicas()
 }
 
-// mark marks the GPUs that are shared. It returns which entries of the option name no GPU.
-func (m *machine) mark(o options) (unknown error) {
-	for entry := range strings.SplitSeq(o.shared, ",") {
+// chosen returns the GPUs that --shared-gpus names, and which of its entries name none.
+func (m machine) chosen(shared string) (indexes []int, unknown error) {
+	for entry := range strings.SplitSeq(shared, ",") {
 		chosen, problems := gpu.Select(m.all, entry)
 		for _, problem := range problems {
 			_, why, _ := strings.Cut(problem, ": ")
@@ -77,11 +81,11 @@ func (m *machine) mark(o options) (unknown error) {
 		}
 		for _, g := range chosen {
 			if i := m.gpuOf(g.Address()); i >= 0 {
-				m.devices[i].replicas = o.replicas
+				indexes = append(indexes, i)
 			}
 		}
 	}
-	return unknown
+	return indexes, unknown
 }
 
 // readReplicas adds the leases of replicas: of those that are offered, and of those with a

@@ -222,6 +222,26 @@ func TestClaimHoldsUntilReleaseClaim(t *testing.T) {
 	require.Equal(t, []string{"", "", "pod n/p/main"}, holders(t, l))
 }
 
+func TestSharingClaimsHaveAGPUThatNoOneHasAlone(t *testing.T) {
+	w := newWorld(t, true)
+	l := w.leases("a", "b")
+	alone := Claim{"team-a", "train", "1"}
+	require.NoError(t, l.HoldForClaim(alone, []int{1}, nil))
+	require.ErrorContains(t, l.HoldForSharingClaims(1, nil), "is held by claim team-a/train")
+	require.ErrorContains(t, l.HoldForSharingClaims(0, map[int]string{0: "is quarantined"}), "is quarantined")
+	require.NoError(t, l.HoldForSharingClaims(0, nil))
+	require.NoError(t, l.HoldForSharingClaims(0, map[int]string{0: "is quarantined"}), "the caller refuses new claims")
+	_, err := l.Take(w.call("c1", w.spawn("")), Want{Count: 1, Of: []int{0}})
+	require.ErrorContains(t, err, "0 (a) is held by claims that share it since 22:13:20 UTC (0s)")
+	require.ErrorContains(t, l.HoldForClaim(alone, []int{0}, nil), "is held by claims that share it")
+	states, _, err := l.Read()
+	require.NoError(t, err)
+	_, one := states[0].Claim()
+	require.False(t, one)
+	require.NoError(t, l.ReleaseSharingClaims([]int{0, 1}))
+	require.Equal(t, []string{"", "claim team-a/train/1"}, holders(t, l))
+}
+
 func TestTaskIsRefusedGPUsOfAPod(t *testing.T) {
 	w := newWorld(t, true)
 	l := w.leases("a")

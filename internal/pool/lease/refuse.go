@@ -240,8 +240,8 @@ func (s State) Holder() string {
 			return s.Container
 		}
 		return "pod " + namespace + "/" + pod + ", container " + container
-	case s.Container == "":
-		return ""
+	case s.Container == "", s.Container == SharingClaims:
+		return s.Container
 	case s.Kind == Container:
 		name, _, _ := strings.Cut(cmp.Or(s.Engine, "another engine"), "/")
 		return "container " + s.ShortName() + " of " + name

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -24,6 +25,8 @@ func TestChartHasTheFlagsOfTheDriver(t *testing.T) {
 	require.NoError(t, json.Unmarshal(data, &schema))
 	own := []string{"config", "kubeconfig", "kubelet-dir", "node-name", "path.root"}
 	var flags []string
-	newCommand("", nil).Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+	newCommand("", nil).Flags().VisitAll(func(f *pflag.Flag) {
+		flags = append(flags, strings.Replace(f.Name, "-gpus", "Gpus", 1))
+	})
 	require.ElementsMatch(t, flags, append(own, slices.Collect(maps.Keys(schema.Properties.DRA.Properties))...))
 }

@@ -38,7 +38,7 @@ func (d *driver) prepare(c *resourceapi.ResourceClaim) (devices []kubeletplugin.
 	if err := checkConfig(c.Status.Allocation.Devices.Config); err != nil {
 		return nil, err
 	}
-	var gpus []int
+	var gpus, shared []int
 	excluded := map[int]string{}
 	for _, r := range c.Status.Allocation.Devices.Results {
 		if r.Driver != Name {
@@ -50,16 +50,27 @@ func (d *driver) prepare(c *resourceapi.ResourceClaim) (devices []kubeletplugin.
 		}
 		g := d.seen.Devices[i]
 		devices = append(devices, kubeletplugin.Device{Requests: []string{r.Request}, PoolName: r.Pool,
-			DeviceName: r.Device, CDIDeviceIDs: []string{specKind + "=" + g.Address()}})
+			DeviceName: r.Device, ShareID: r.ShareID, CDIDeviceIDs: []string{specKind + "=" + g.Address()}})
 		if r.AdminAccess != nil && *r.AdminAccess {
 			continue
 		}
-		gpus = append(gpus, i)
+		if r.ShareID != nil {
+			shared = append(shared, i)
+		} else {
+			gpus = append(gpus, i)
+		}
 		if g.Exclusion != "" && !tolerates(r.Tolerations, g) {
 			excluded[i] = g.Exclusion
 		}
 	}
-	return devices, d.seen.Leases.HoldForClaim(claimOf(c.Namespace, c.Name, c.UID), gpus, excluded)
+	claim := claimOf(c.Namespace, c.Name, c.UID)
+	err = d.seen.Leases.HoldForClaim(claim, gpus, excluded)
+	for _, i := range shared {
+		if err == nil { // or what it holds ends with its pod
+			err = d.holdShare(claim, i, excluded)
+		}
+	}
+	return devices, err
 }
 
 func claimOf(namespace, name string, uid types.UID) lease.Claim {
@@ -104,8 +115,13 @@ func (d *driver) UnprepareResourceClaims(_ context.Context,
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	results := map[types.UID]error{}
+	s, err := d.readShares()
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range claims {
-		results[c.UID] = d.seen.Leases.ReleaseClaim(claimOf(c.Namespace, c.Name, c.UID))
+		claim := claimOf(c.Namespace, c.Name, c.UID)
+		results[c.UID] = errors.Join(d.seen.Leases.ReleaseClaim(claim), s.ReleaseClaim(claim))
 	}
 	return results, nil
 }

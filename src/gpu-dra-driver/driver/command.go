@@ -19,6 +19,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
@@ -30,6 +31,8 @@ type options struct {
 	kubeconfig string // "" in a pod
 	node       string // its name in the cluster
 	evict      bool   // pods of quarantined GPUs
+	replicas   int    // how many claims share a GPU; 1 for none
+	sharedGPUs string // which are shared
 }
 
 // Run runs the program until ctx is done. It returns the exit status: 0 after a normal end,
@@ -58,10 +61,17 @@ func newCommand(version string, run func(o options) error) *cobra.Command {
 	fs.StringVar(&o.node, "node-name", os.Getenv("NODE_NAME"), "`name` of this node in the cluster; $NODE_NAME or the "+
 		"host's name by default")
 	fs.BoolVar(&o.evict, "evict", false, "have pods evicted from a GPU that is quarantined (NoExecute)")
+	fs.IntVar(&o.replicas, "replicas", 1, "let up to `N` claims of class shared.gpu.amd.com have each shared GPU at the "+
+		"same time; the GPU divides its time between them, and nothing limits their memory")
+	fs.StringVar(&o.sharedGPUs, "shared-gpus", "all", "`GPUs` that --replicas shares: all, or indexes, PCI addresses and "+
+		"unique ids with commas")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		hostname, err := os.Hostname()
 		o.node = cmp.Or(o.node, strings.ToLower(hostname))
-		if !filepath.IsAbs(o.kubelet) {
+		switch {
+		case o.replicas < 1 || o.replicas > deviceplugin.MaxReplicas:
+			err = fmt.Errorf("invalid value %d for flag --replicas: want 1 to %d", o.replicas, deviceplugin.MaxReplicas)
+		case !filepath.IsAbs(o.kubelet):
 			err = fmt.Errorf("invalid value %q for flag --kubelet-dir: want an absolute path", o.kubelet)
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"path"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,8 +47,12 @@ func (d *driver) devices() []resourceapi.Device {
 	if !reflect.DeepEqual(d.seen.GPUs, d.read) || d.now().Sub(d.readAt) > reread {
 		d.untainted = []resourceapi.Device{}
 		for i, g := range d.seen.Devices {
-			d.untainted = append(d.untainted, resourceapi.Device{Name: nameOf(g), Capacity: capacities(d.root, d.seen.GPUs[i]),
-				Attributes: attributes(d.root, d.seen.GPUs[i], g.Style)})
+			one := resourceapi.Device{Name: nameOf(g), Capacity: capacities(d.root, d.seen.GPUs[i]),
+				Attributes: attributes(d.root, d.seen.GPUs[i], g.Style)}
+			if slices.Contains(d.shared, i) {
+				allowShares(&one, d.replicas)
+			}
+			d.untainted = append(d.untainted, one)
 		}
 		d.read, d.readAt = d.seen.GPUs, d.now()
 	}
@@ -73,7 +78,7 @@ func (d *driver) taints(i int) (all []resourceapi.DeviceTaint) {
 	case g.Exclusion != "":
 		all = append(all, resourceapi.DeviceTaint{Key: unusable, Effect: resourceapi.DeviceTaintEffectNoSchedule})
 	}
-	if s := otherHolder(d.seen, i); s != nil {
+	if s := d.otherHolder(i); s != nil {
 		since := metav1.NewTime(s.Since.Local()).Rfc3339Copy()
 		all = append(all, resourceapi.DeviceTaint{Key: leased, Value: string(s.Kind),
 			Effect: resourceapi.DeviceTaintEffectNoSchedule, TimeAdded: &since})

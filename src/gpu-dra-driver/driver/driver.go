@@ -57,6 +57,8 @@ type driver struct {
 	logged    map[string]string    // the last logged text of each subject
 	failed    map[string]string    // by subject
 	reported  map[evidence]bool    // the Events that the cluster has
+	shared    []int                // the GPUs that several claims may have
+	sharers   [][]lease.Claim      // by GPU
 }
 
 func newDriver(o options, client kubernetes.Interface, log io.Writer) *driver {
@@ -69,6 +71,7 @@ func (d *driver) turn(ctx context.Context) {
 	d.mu.Lock()
 	d.report("GPUs", d.look())
 	d.report("leases", d.endPods(ctx))
+	d.report("shares", d.lookAtShares())
 	devices := d.devices()
 	publish := d.helper != nil && d.failed["GPUs"] == "" && !reflect.DeepEqual(devices, d.published)
 	d.mu.Unlock()
@@ -115,27 +118,32 @@ func (d *driver) look() error {
 		d.changed = make(chan struct{})
 	}
 	d.seen = m
+	if d.replicas > 1 {
+		d.shared, err = m.Shared(d.sharedGPUs)
+		d.report("shared GPUs", err)
+	}
 	for i, g := range m.Devices {
-		d.logChange(g.Address(), g.Label()+" ", stateOf(m, i))
+		d.logChange(g.Address(), g.Label()+" ", d.stateOf(i))
 	}
 	return nil
 }
 
 // stateOf returns why claims cannot get a GPU, and "" if they can.
-func stateOf(m deviceplugin.Node, i int) string {
-	if holder := otherHolder(m, i); holder != nil {
+func (d *driver) stateOf(i int) string {
+	if holder := d.otherHolder(i); holder != nil {
 		return "has a taint: " + holder.Holder() + " has it"
 	}
-	if why := m.Devices[i].Exclusion; why != "" {
+	if why := d.seen.Devices[i].Exclusion; why != "" {
 		return "has a taint: it " + why
 	}
 	return ""
 }
 
-// otherHolder returns the lease of a GPU that no claim holds, and nil if it is free for claims.
-func otherHolder(m deviceplugin.Node, i int) *lease.State {
-	s := m.States[i]
-	if _, claimed := s.Claim(); s.Held && !claimed {
+// otherHolder returns the lease of a GPU that no claim holds, or that claims hold in the other
+// way, alone or shared, by options of before. It returns nil if the GPU is free for claims.
+func (d *driver) otherHolder(i int) *lease.State {
+	s := d.seen.States[i]
+	if s.Held && (s.Kind != lease.Claimed || sharedByClaims(s) != slices.Contains(d.shared, i)) {
 		return &s
 	}
 	return nil

@@ -230,6 +230,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--help"}, 0, "Usage: gpu-dra-driver [flags]"},
 		{[]string{"--version"}, 0, "gpu-dra-driver 1\n"},
 		{[]string{"--kubelet-dir=lib"}, 2, "want an absolute path"},
+		{[]string{"--replicas=101"}, 2, "invalid value 101 for flag --replicas: want 1 to 100"},
 		{[]string{"--nope"}, 2, "unknown flag: --nope; see gpu-dra-driver --help"},
 		{[]string{"--kubeconfig=" + world}, 1, "other users can read it; run: chmod 600 " + world},
 		{[]string{"--kubeconfig=/none"}, 1, "cannot read the credentials of the cluster"},

@@ -69,10 +69,11 @@ func (d *driver) reportEvidence(ctx context.Context) {
 	d.mu.Lock()
 	found := map[evidence]string{}
 	for i, g := range d.seen.Devices {
-		claim, is := d.seen.States[i].Claim()
-		e := evidence{claim, g.Address(), g.Since}
-		if is && d.seen.States[i].Held && g.Exclusion != "" && g.Cause != "" && !d.reported[e] {
-			found[e] = g.Label() + " " + g.Exclusion
+		for _, claim := range d.claimsOf(i) {
+			e := evidence{claim, g.Address(), g.Since}
+			if g.Exclusion != "" && g.Cause != "" && !d.reported[e] {
+				found[e] = g.Label() + " " + g.Exclusion
+			}
 		}
 	}
 	d.mu.Unlock()
