@@ -31,7 +31,7 @@ var questions = []struct {
 	{"How do I leave, on one machine?", []string{"docs/tutorial/own-machine.md#look-after-it", "docs/reference/commands.md#on-a-machine-without-juju"}, "| `purge [--yes]` | remove the CI with all its data |"},
 	{"What machines does it cost?", []string{"docs/reference/sizing.md#by-builds-a-day"}, "| up to 100 | 1 unit: 2 processors, 4 GB, 20 GB disk |"},
 	{"What does a build cost?", []string{"docs/reference/sizing.md", "docs/explanation/gpu-cost.md"}, "juju config web enable-metrics=true"},
-	{"Where does the value of a metric come from?", []string{"docs/how-to/monitoring.md#sources-of-the-values"}, "| `rocm_gpu_temperature` | hwmon"},
+	{"Where does the value of a metric come from?", []string{"docs/how-to/monitoring.md", "docs/reference/metrics.md#sources-of-the-values"}, "| `rocm_gpu_temperature` | hwmon"},
 	{"What does a metric mean?", []string{"docs/how-to/monitoring.md", "docs/reference/metrics.md"}, "`rocm_gpu_temperature`"},
 }
 

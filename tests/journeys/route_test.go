@@ -28,6 +28,7 @@ var route = []journey{
 		"## Connect a runner":      runner}},
 	{page: "docs/how-to/docker-podman.md", percent: 80, to: besideConcourse, prepare: map[string]string{
 		"": images, "## Podman without root": rootless, "sudo gpukit gpu return 0": refusesQuarantined}},
+	{page: "docs/how-to/exporter.md", percent: 100},
 	{page: "docs/tutorial/own-machine.md", percent: 80},
 	{page: "docs/tutorial/first-rocm-task.md", percent: 50},
 	{page: "docs/how-to/share-gpus.md", percent: 100, prepare: map[string]string{"## See and end leases": train},
@@ -47,7 +48,8 @@ var route = []journey{
 	{page: "docs/how-to/fetch-once.md", percent: 60, prepare: map[string]string{
 		"": certificate, "## Warm workers": pipelines}},
 	{page: "docs/how-to/upgrade.md", percent: 50, values: map[string]string{"<token or URI of a Juju secret>": "ghp_0"}},
-	{page: "docs/how-to/monitoring.md", percent: 35, prepare: map[string]string{"## TLS and passwords": exporterKey},
+	{page: "docs/how-to/monitoring.md", percent: 20},
+	{page: "docs/how-to/protect-metrics.md", percent: 100, prepare: map[string]string{"": exporterKey},
 		serves: map[string]string{"/opt/concourse-ci-machine/bin/rocm-exporter": refusesStrangers}},
 	{page: "docs/how-to/without-internet.md", percent: 60, prepare: map[string]string{
 		"": "concourse-ci-machine reset auto-upgrade github-token"},
