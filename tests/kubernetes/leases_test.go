@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -77,19 +75,22 @@ func containerAndPod(t *testing.T) {
 // held waits until the GPU's lease reports who has it, "" for no one.
 func held(t *testing.T, index int, holder string) {
 	t.Helper()
-	inventory, err := gpu.Discover(host.Root("/"))
-	require.NoError(t, err)
-	g := inventory.GPUsOf(gpu.AMD)[index]
-	leases := lease.Leases{Dir: lease.DefaultDir, GPUs: []string{g.Address()}}
 	eventually(t, render(index)+" is held by "+holder, func() (string, bool) {
-		states, _, err := leases.Read()
-		if err != nil {
-			return err.Error(), false
-		}
-		now := ""
-		if states[0].Held {
-			now = states[0].Container
-		}
+		now := first.holder(t, index)
 		return "now: " + now, now == holder
 	})
+}
+
+// holder returns who has the lease of a GPU of a node, "" for no one.
+func (m member) holder(t *testing.T, index int) string {
+	t.Helper()
+	leases := lease.Leases{Dir: m.root.Path(lease.DefaultDir), GPUs: []string{addressOf(t, index)}}
+	states, _, err := leases.Read()
+	switch {
+	case err != nil:
+		return err.Error()
+	case !states[0].Held:
+		return ""
+	}
+	return states[0].Container
 }
