@@ -107,6 +107,13 @@ func startNode(t *testing.T, m member, containerd string) *part {
 	write(t, m.root.Path("/etc/containerd/config.toml"), containerdConfig)
 	write(t, m.root.Path("/etc/containerd/certs.d/_default/hosts.toml"), hostsToml)
 	write(t, m.root.Path("/etc/cni/net.d/pods.conflist"), fmt.Sprintf(network, m.subnet))
+	t.Cleanup(func() { // or the next test takes what this node reported last for its own
+		for _, path := range []string{"/api/v1/nodes/" + m.name, slicesOfNode + m.name} {
+			status, answer, err := call(http.MethodDelete, path, "")
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, status, answer)
+		}
+	})
 	m.newPart(t, "containerd", containerd)
 	eventually(t, "containerd listens", func() (string, bool) {
 		_, err := os.Stat(m.root.Path("/run/containerd/containerd.sock"))

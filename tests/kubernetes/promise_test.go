@@ -25,7 +25,7 @@ const (
 )
 
 // The promise with pods of the device plugin and with pods that claim GPUs: 40 pods are queued,
-// two nodes have two GPUs each, and one GPU falls sick. Its owner finds the sign.
+// two nodes have two GPUs each, and one GPU falls sick. The owner of the GPUs finds the sign.
 func TestSickGPUFailsNoSecondPod(t *testing.T) {
 	need(t)
 	containerd := program("containerd", "containerd")
@@ -83,8 +83,9 @@ func changeFile(t *testing.T, gpu int, name, text string) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o644)) // in place, as the kernel shows it
 }
 
-// keepsThePromise queues pods with this request for a GPU. leaves waits until the sick
-// GPU is no longer offered.
+// keepsThePromise queues pods with this request for a GPU. leaves waits until the cluster no
+// longer offers the sick GPU, and until then its pod runs. If the pod ended earlier, the next
+// pod would be sent to the GPU and fail, too.
 func (q *queue) keepsThePromise(t *testing.T, request, more string, leaves func()) {
 	t.Cleanup(func() { q.remove(t) })
 	for i := range queuedPods {

@@ -36,7 +36,7 @@ type queue struct {
 	pods    []*queuedPod
 }
 
-// selected is the pods of the queue alone.
+// selected restricts a request to the pods of the queue.
 const selected = "?labelSelector=queue%3Dpromise"
 
 // job shows the GPUs that it opens in a file with the pod's name, and then waits.
@@ -61,6 +61,7 @@ func (q *queue) until(t *testing.T, what string, is func() bool) {
 	}
 }
 
+// left returns how many pods have neither failed nor been ended by the test.
 func (q *queue) left() (n int) {
 	for _, p := range q.pods {
 		if p.exitStatus < 0 && p.phase != "Failed" {
@@ -111,6 +112,7 @@ func (q *queue) look(t *testing.T) {
 	}
 }
 
+// holds reports whether the lease of the pod's GPU, on its node, is the pod's.
 func (q *queue) holds(t *testing.T, p *queuedPod) bool {
 	t.Helper()
 	leases := lease.Leases{Dir: q.members[p.gpu/2].root.Path(lease.DefaultDir), GPUs: []string{addressOf(t, p.gpu)}}
@@ -133,6 +135,7 @@ func (q *queue) end(t *testing.T, p *queuedPod, status int) {
 	p.exitStatus = status
 }
 
+// timeOf returns when a pod wrote a file.
 func timeOf(t *testing.T, file string) time.Time {
 	t.Helper()
 	st, err := os.Stat(file)

@@ -4,7 +4,6 @@ package kubernetes
 
 import (
 	"fmt"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -42,6 +41,7 @@ func (m member) group() string {
 	return filepath.Join(group, m.name)
 }
 
+// inside returns the command that runs argv on the node.
 func (m member) inside(argv []string) []string {
 	return append(m.enter[:len(m.enter):len(m.enter)], argv...)
 }
@@ -75,13 +75,6 @@ func newSecond(t *testing.T, containerd string) member {
 	m.root = host.Root("/proc/" + pid + "/root")
 	eventually(t, "the node has its folders", func() (string, bool) { return "", m.root.Exists("/run/ready") })
 	m.enter = []string{"nsenter", "--mount=/proc/" + pid + "/ns/mnt", "--"}
-	t.Cleanup(func() { // no controller does it, and pods of the next test would wait for this node
-		for _, path := range []string{"/api/v1/nodes/" + m.name, slicesOfNode + m.name} {
-			status, answer, err := call(http.MethodDelete, path, "")
-			require.NoError(t, err)
-			require.Equal(t, http.StatusOK, status, answer)
-		}
-	})
 	startNode(t, m, containerd)
 	return m
 }
