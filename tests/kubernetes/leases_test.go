@@ -75,22 +75,21 @@ func containerAndPod(t *testing.T) {
 // held waits until the GPU's lease reports who has it, "" for no one.
 func held(t *testing.T, index int, holder string) {
 	t.Helper()
-	eventually(t, render(index)+" is held by "+holder, func() (string, bool) {
-		now := first.holder(t, index)
-		return "now: " + now, now == holder
-	})
+	first.held(t, index, holder)
 }
 
-// holder returns who has the lease of a GPU of a node, "" for no one.
-func (m member) holder(t *testing.T, index int) string {
+func (m member) held(t *testing.T, index int, holder string) {
 	t.Helper()
 	leases := lease.Leases{Dir: m.root.Path(lease.DefaultDir), GPUs: []string{addressOf(t, index)}}
-	states, _, err := leases.Read()
-	switch {
-	case err != nil:
-		return err.Error()
-	case !states[0].Held:
-		return ""
-	}
-	return states[0].Container
+	eventually(t, render(index)+" is held by "+holder, func() (string, bool) {
+		states, _, err := leases.Read()
+		if err != nil {
+			return err.Error(), false
+		}
+		now := ""
+		if states[0].Held {
+			now = states[0].Container
+		}
+		return "now: " + now, now == holder
+	})
 }

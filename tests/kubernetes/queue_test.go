@@ -148,7 +148,7 @@ func (q *queue) ended(t *testing.T, p *queuedPod) time.Time {
 	return timeOf(t, filepath.Join(q.folder, p.name+".ended"))
 }
 
-// remove deletes the pods and waits until the nodes have ended them.
+// remove deletes the pods and waits until the nodes have ended them and no GPU is leased.
 func (q *queue) remove(t *testing.T) {
 	t.Helper()
 	_, answer, err := call(http.MethodDelete, pods+selected+"&gracePeriodSeconds=1", "")
@@ -162,4 +162,7 @@ func (q *queue) remove(t *testing.T) {
 		}
 		return "", true
 	})
+	for i := range gpus {
+		q.members[i/2].held(t, i, "")
+	}
 }

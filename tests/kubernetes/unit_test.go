@@ -65,10 +65,7 @@ func (m member) configure(t *testing.T, from, to int) {
 	require.NoError(t, os.RemoveAll(m.root.Path(quarantine.AdmissionFile)))
 	m.dispatch(t, "cdi", "generate", "--output", cdi.Path)
 	for i := from; i < to; i++ {
-		eventually(t, render(i)+" is free", func() (string, bool) {
-			holder := m.holder(t, i)
-			return "held by " + holder, holder == ""
-		})
+		m.held(t, i, "")
 	}
 }
 
