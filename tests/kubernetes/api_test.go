@@ -71,8 +71,13 @@ type nodeStatus struct {
 
 func node(t *testing.T) nodeStatus {
 	t.Helper()
+	return first.status(t)
+}
+
+func (m member) status(t *testing.T) nodeStatus {
+	t.Helper()
 	var n struct{ Status nodeStatus }
-	get(t, "/api/v1/nodes/node", &n)
+	get(t, "/api/v1/nodes/"+m.name, &n)
 	return n.Status
 }
 

@@ -33,6 +33,8 @@ authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 cgroupDriver: cgroupfs
 cgroupRoot: %s
+address: %s
+healthzPort: 0
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 enableControllerAttachDetach: false
 evictionHard: {memory.available: 1Mi}
@@ -61,7 +63,7 @@ capabilities = ["pull", "resolve"]
 `
 
 const network = `{"cniVersion": "0.4.0", "name": "pods", "plugins": [{"type": "ptp",
-"ipam": {"type": "host-local", "subnet": "10.88.0.0/16", "routes": [{"dst": "0.0.0.0/0"}]}}]}
+"ipam": {"type": "host-local", "subnet": "%s", "routes": [{"dst": "0.0.0.0/0"}]}}]}
 `
 
 func write(t *testing.T, path, text string) {
@@ -83,10 +85,6 @@ func newCluster(t *testing.T, containerd string) *part {
 	write(t, at+"/token.csv", apiToken+",tests,tests,system:masters\n")
 	write(t, at+"/key.pem", key(t))
 	write(t, at+"/kubeconfig", kubeconfig)
-	write(t, at+"/kubelet.yaml", fmt.Sprintf(kubeletConfig, "/"+filepath.Base(dir)))
-	write(t, "/etc/containerd/config.toml", containerdConfig)
-	write(t, "/etc/containerd/certs.d/_default/hosts.toml", hostsToml)
-	write(t, "/etc/cni/net.d/pods.conflist", network)
 
 	newPart(t, "etcd", "etcd", "--data-dir", "/run/etcd", "--listen-peer-urls", "http://127.0.0.1:2380")
 	newPart(t, "kube-apiserver", program("k8s", "kube-apiserver"), "--etcd-servers=http://127.0.0.1:2379", "--cert-dir="+at+"/api",
@@ -97,15 +95,34 @@ func newCluster(t *testing.T, containerd string) *part {
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
 	apiServerIsReady(t)
 	newPart(t, "kube-scheduler", program("k8s", "kube-scheduler"), "--kubeconfig="+at+"/kubeconfig", "--leader-elect=false")
-	newPart(t, "containerd", containerd)
+	return startNode(t, first, containerd)
+}
+
+// startNode adds a node to the cluster and waits until it is ready. It returns the kubelet.
+func startNode(t *testing.T, m member, containerd string) *part {
+	t.Helper()
+	at := filepath.Join(dir, "cluster")
+	config := filepath.Join(at, "kubelet-"+m.name+".yaml")
+	write(t, config, fmt.Sprintf(kubeletConfig, m.group(), m.ip))
+	write(t, m.root.Path("/etc/containerd/config.toml"), containerdConfig)
+	write(t, m.root.Path("/etc/containerd/certs.d/_default/hosts.toml"), hostsToml)
+	write(t, m.root.Path("/etc/cni/net.d/pods.conflist"), fmt.Sprintf(network, m.subnet))
+	t.Cleanup(func() { // or the next test takes what this node reported last for its own
+		for _, path := range []string{"/api/v1/nodes/" + m.name, slicesOfNode + m.name} {
+			status, answer, err := call(http.MethodDelete, path, "")
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, status, answer)
+		}
+	})
+	m.newPart(t, "containerd", containerd)
 	eventually(t, "containerd listens", func() (string, bool) {
-		_, err := os.Stat("/run/containerd/containerd.sock")
+		_, err := os.Stat(m.root.Path("/run/containerd/containerd.sock"))
 		return fmt.Sprint(err), err == nil
 	})
-	kubelet := newPart(t, "kubelet", program("k8s", "kubelet"), "--config="+at+"/kubelet.yaml", "--kubeconfig="+at+"/kubeconfig",
-		"--hostname-override=node", "--node-ip="+nodeIP, "--cert-dir="+at+"/kubelet")
+	kubelet := m.newPart(t, "kubelet", program("k8s", "kubelet"), "--config="+config, "--kubeconfig="+at+"/kubeconfig",
+		"--hostname-override="+m.name, "--node-ip="+m.ip, "--cert-dir="+at+"/kubelet-"+m.name)
 	eventually(t, "the node is ready", func() (string, bool) {
-		_, answer, err := call(http.MethodGet, "/api/v1/nodes/node", "")
+		_, answer, err := call(http.MethodGet, "/api/v1/nodes/"+m.name, "")
 		return fmt.Sprint(answer, err), strings.Contains(answer, `"reason":"KubeletReady"`)
 	})
 	return kubelet

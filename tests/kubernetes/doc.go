@@ -2,8 +2,8 @@
 // Concourse's tasks and with containers, on a whole node: Kubernetes' own kubelet, API
 // server and scheduler, etcd, and containerd, Debian's, whose pods get device nodes, and
 // 2.1, whose pods get CDI devices. Pods open stand-ins of GPUs from inside; sysfs reports
-// four. On a node without a unit, Helm installs the chart of tools/images, and the
-// controller manager runs its DaemonSet.
+// four. A second node has own mounts, and shares the machine's devices. On a node without a unit,
+// Helm installs the chart of tools/images, and the controller manager runs its DaemonSet.
 //
 // The tests carry the build tag kubernetes and need root, etcd-server, containerd, runc,
 // containernetworking-plugins and a static busybox; `make test-kubernetes` runs them. The

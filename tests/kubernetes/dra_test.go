@@ -20,7 +20,7 @@ import (
 
 const (
 	claims       = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
-	slicesOfNode = "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3Dnode"
+	slicesOfNode = "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3D"
 )
 
 // Pods get the GPUs of a node by claims, of the kubelet, API server, scheduler and controllers of
@@ -42,8 +42,9 @@ func TestClaimsOnANode(t *testing.T) {
 	t.Run("a task has a GPU", taskHasClaimable)
 	t.Run("claims share a GPU", claimsShareGPU)
 	t.Run("slices of other nodes are refused", refusesOtherNodes)
-	t.Run("the driver, the kubelet, the API server and the scheduler are killed", claimsSurvive)
 	t.Run("pods leave a quarantined GPU", evicts)
+	// Last: after the API server was killed, the controller that evicts can keep a slice that was deleted.
+	t.Run("the driver, the kubelet, the API server and the scheduler are killed", claimsSurvive)
 }
 
 func startControllers(t *testing.T, more ...string) {
@@ -109,12 +110,17 @@ func startDriver(t *testing.T, free int) *part {
 // node.
 func credentials(t *testing.T) (file string) {
 	t.Helper()
+	return first.credentials(t)
+}
+
+func (m member) credentials(t *testing.T) (file string) {
+	t.Helper()
 	var n struct{ Metadata struct{ UID string } }
-	get(t, "/api/v1/nodes/node", &n)
+	get(t, "/api/v1/nodes/"+m.name, &n)
 	var token struct{ Status struct{ Token string } }
 	require.NoError(t, json.Unmarshal([]byte(post(t, "/api/v1/namespaces/kube-system/serviceaccounts/concourse-gpu-dra/token",
-		"{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, spec: {expirationSeconds: 86400, boundObjectRef: {apiVersion: v1, kind: Node, name: node, uid: "+n.Metadata.UID+"}}}")), &token))
-	file = filepath.Join(dir, "cluster/kubeconfig-dra")
+		"{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, spec: {expirationSeconds: 86400, boundObjectRef: {apiVersion: v1, kind: Node, name: "+m.name+", uid: "+n.Metadata.UID+"}}}")), &token))
+	file = filepath.Join(dir, "cluster/kubeconfig-dra"+m.suffix())
 	write(t, file, strings.Replace(kubeconfig, apiToken, token.Status.Token, 1))
 	return file
 }
@@ -128,10 +134,15 @@ type device struct {
 
 func devicesNow(t *testing.T) (all []device) {
 	t.Helper()
+	return first.devices(t)
+}
+
+func (m member) devices(t *testing.T) (all []device) {
+	t.Helper()
 	var list struct {
 		Items []struct{ Spec struct{ Devices []device } }
 	}
-	get(t, slicesOfNode, &list)
+	get(t, slicesOfNode+m.name, &list)
 	for _, s := range list.Items {
 		all = append(all, s.Spec.Devices...)
 	}
@@ -141,8 +152,13 @@ func devicesNow(t *testing.T) (all []device) {
 // offersClaims waits until n devices have no taint.
 func offersClaims(t *testing.T, n int) {
 	t.Helper()
+	first.offersClaims(t, n)
+}
+
+func (m member) offersClaims(t *testing.T, n int) {
+	t.Helper()
 	eventually(t, fmt.Sprint(n, " GPUs are offered to claims"), func() (string, bool) {
-		now, free := devicesNow(t), 0
+		now, free := m.devices(t), 0
 		for _, d := range now {
 			if len(d.Taints) == 0 {
 				free++

@@ -8,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
-	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
 
@@ -77,10 +75,12 @@ func containerAndPod(t *testing.T) {
 // held waits until the GPU's lease reports who has it, "" for no one.
 func held(t *testing.T, index int, holder string) {
 	t.Helper()
-	inventory, err := gpu.Discover(host.Root("/"))
-	require.NoError(t, err)
-	g := inventory.GPUsOf(gpu.AMD)[index]
-	leases := lease.Leases{Dir: lease.DefaultDir, GPUs: []string{g.Address()}}
+	first.held(t, index, holder)
+}
+
+func (m member) held(t *testing.T, index int, holder string) {
+	t.Helper()
+	leases := lease.Leases{Dir: m.root.Path(lease.DefaultDir), GPUs: []string{addressOf(t, index)}}
 	eventually(t, render(index)+" is held by "+holder, func() (string, bool) {
 		states, _, err := leases.Read()
 		if err != nil {

@@ -92,12 +92,12 @@ func groupsOf(name string) ([]string, error) {
 	return tops, err
 }
 
-// makeGroups makes the control group that the node's own are below.
+// makeGroups makes the control groups that the nodes' own are below.
 func makeGroups(told string) error {
 	groups, err := groupsOf(filepath.Base(told))
 	for _, group := range groups {
 		if err == nil {
-			err = os.Mkdir(group, 0o755)
+			err = os.MkdirAll(filepath.Join(group, secondName), 0o755)
 		}
 	}
 	return err

@@ -87,7 +87,7 @@ func buildIn(dir string) error {
 			return err
 		}
 	}
-	if err := suite.Build(dir, "./src/dispatch", "./src/runc-amd-wrapper", "./src/gpu-device-plugin"); err != nil {
+	if err := suite.Build(dir, "./src/dispatch", "./src/runc-amd-wrapper", "./src/gpu-device-plugin", "./src/rocm-exporter"); err != nil {
 		return err
 	}
 	if err := suite.BuildIn(filepath.Join(hosttest.Source(), "src/gpu-dra-driver"), dir, "-tags=grpcnotrace", "."); err != nil {

@@ -36,6 +36,12 @@ func unit(t *testing.T, n int) {
 // be given back.
 func configure(t *testing.T, n int) {
 	t.Helper()
+	first.configure(t, 0, n)
+}
+
+// configure does the same for the GPUs from one on to another, on a node.
+func (m member) configure(t *testing.T, from, to int) {
+	t.Helper()
 	inventory, err := gpu.Discover(host.Root("/"))
 	require.NoError(t, err)
 	all := inventory.GPUsOf(gpu.AMD)
@@ -45,7 +51,8 @@ func configure(t *testing.T, n int) {
 	config := oci.Config{Runtime: runc, Containers: oci.Requested, Specs: []string{cdi.Path}, Visible: []string{"AMD_VISIBLE_DEVICES"},
 		Leases: &oci.Leases{Dir: lease.DefaultDir}, Quarantine: quarantine.AdmissionFile}
 	record := quarantine.Record{At: time.Now(), Policy: quarantine.Auto}
-	for i, g := range all[:n] {
+	for i := from; i < to; i++ {
+		g := all[i]
 		require.Equal(t, render(i), g.Render.Path)
 		name := g.Address()
 		config.GPUs = append(config.GPUs, oci.GPU{Name: name, CDI: "amd.com/gpu=" + strconv.Itoa(i), Nodes: []string{g.Render.Path}})
@@ -53,27 +60,38 @@ func configure(t *testing.T, n int) {
 	}
 	text, err := json.Marshal(config)
 	require.NoError(t, err)
-	write(t, oci.DefaultConfig, string(text))
-	require.NoError(t, quarantine.RecordFile.Write(host.Root("/"), record))
-	require.NoError(t, os.RemoveAll(quarantine.AdmissionFile))
-	dispatch(t, "cdi", "generate", "--output", cdi.Path)
-	for i := range n {
-		held(t, i, "")
+	write(t, m.root.Path(oci.DefaultConfig), string(text))
+	require.NoError(t, quarantine.RecordFile.Write(m.root, record))
+	require.NoError(t, os.RemoveAll(m.root.Path(quarantine.AdmissionFile)))
+	m.dispatch(t, "cdi", "generate", "--output", cdi.Path)
+	for i := from; i < to; i++ {
+		m.held(t, i, "")
 	}
 }
 
 // offers waits until the node can allocate n GPUs.
 func offers(t *testing.T, n int) {
 	t.Helper()
+	first.offers(t, n)
+}
+
+func (m member) offers(t *testing.T, n int) {
+	t.Helper()
 	eventually(t, strconv.Itoa(n)+" GPUs are offered", func() (string, bool) {
-		now := node(t).Allocatable[resource]
+		now := m.status(t).Allocatable[resource]
 		return "it can allocate " + now, now == strconv.Itoa(n)
 	})
 }
 
 func dispatch(t *testing.T, words ...string) string {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(dir, "dispatch"), words...).CombinedOutput()
+	return first.dispatch(t, words...)
+}
+
+func (m member) dispatch(t *testing.T, words ...string) string {
+	t.Helper()
+	argv := m.inside(append([]string{filepath.Join(dir, "dispatch")}, words...))
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
 	require.NoError(t, err, "dispatch %s\n%s", strings.Join(words, " "), out)
 	return string(out)
 }
