@@ -51,7 +51,7 @@ var ofGPU = []string{
 	"power_dpm_force_performance_level", "pcie_replay_count", "thermal_throttling_logging",
 	"*_compute_partition", "*_memory_partition", "xgmi_*", "power/runtime_status", "power/control",
 	"hwmon/hwmon*/*_*", "hwmon/hwmon*/name", "hwmon/hwmon*/pwm*", "ras/*", "fw_version/*", "xgmi_hive_info/*", "xcp/*",
-	"drm/card*/card*/status",
+	"drm/*/dev", "drm/*/device", "drm/card*/card*/status",
 }
 
 // Parts returns the names of the parts of this machine's tree: Machine, and the address of
@@ -72,7 +72,8 @@ func Parts(r host.Root) ([]string, error) {
 
 // WriteTree writes the first of the parts as a tar archive with links: files that the
 // programs read. Below another root they are a fixture: CHARM_ROOT=tree gpukit gpu list.
-// Machine leaves out the devices of the other parts. Files that cannot be read are left out,
+// Machine leaves out the files of the other parts, because a GPU that hangs may hang the
+// reader. Files that cannot be read are left out,
 // each with a line in the file Unread of the part.
 func WriteTree(r host.Root, parts []string, w io.Writer) error {
 	patterns, part := slices.Clone(ofMachine), parts[0]
@@ -96,7 +97,7 @@ func WriteTree(r host.Root, parts []string, w io.Writer) error {
 			patterns = append(patterns, pciDevices+d+"/"+a)
 		}
 	}
-	t := tree{root: r, out: tar.NewWriter(w), written: map[string]bool{}}
+	t := tree{root: r, out: tar.NewWriter(w), written: map[string]bool{}, others: parts[1:]}
 	for _, pattern := range patterns {
 		found, err := r.Glob(pattern)
 		if err != nil {
@@ -127,6 +128,7 @@ type tree struct {
 	root    host.Root
 	out     *tar.Writer
 	written map[string]bool
+	others  []string // devices with files that are not read
 	unread  []string
 }
 
@@ -182,7 +184,8 @@ func (t *tree) firstLink(p string) (link, rest string, err error) {
 
 // addFile writes a regular file, or a line that stands in for a device node.
 func (t *tree) addFile(p string) error {
-	if t.written[p] {
+	isOther := func(folder string) bool { return slices.Contains(t.others, folder) }
+	if t.written[p] || slices.ContainsFunc(strings.Split(p, "/"), isOther) {
 		return nil
 	}
 	var text string
