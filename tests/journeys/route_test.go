@@ -29,7 +29,8 @@ var route = []journey{
 	{page: "docs/how-to/docker-podman.md", percent: 80, to: besideConcourse, prepare: map[string]string{
 		"": images, "## Podman without root": rootless, "sudo gpukit gpu return 0": refusesQuarantined}},
 	{page: "docs/how-to/exporter.md", percent: 100},
-	{page: "docs/tutorial/own-machine.md", percent: 80},
+	{page: "docs/tutorial/own-machine.md", percent: 80, prepare: map[string]string{
+		"": "cp /etc/concourse-ci-machine/config.yaml /root/config.yaml"}},
 	{page: "docs/tutorial/first-rocm-task.md", percent: 50},
 	{page: "docs/how-to/share-gpus.md", percent: 100, prepare: map[string]string{"## See and end leases": train},
 		values: map[string]string{"--build 7": "--build 1"}, tasks: []string{"fly"}},
@@ -58,7 +59,8 @@ var route = []journey{
 		"": "concourse-ci-machine reset http-proxy https-proxy no-proxy"}},
 	// The machine has no CI after it.
 	{page: "docs/how-to/look-after-one-machine.md", percent: 50, prepare: map[string]string{
-		"": "echo 'CREATE TABLE restored ()' | " + psql, "## Restore": "concourse-ci-machine purge --yes",
+		"": "install -m 600 /root/config.yaml /etc/concourse-ci-machine/config.yaml\n" +
+			"concourse-ci-machine up\necho 'CREATE TABLE restored ()' | " + psql, "## Restore": "concourse-ci-machine purge --yes",
 		"## Give a second team a login": "echo 'TABLE restored' | " + psql}},
 }
 
