@@ -45,7 +45,7 @@ ALL_TAGS = e2e,controller,kubernetes,terraform
 PACKAGE_ARCHS = amd64 arm64
 LINKED = -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=$(VERSION)
 # Puts temporary files of tests into memory. t.TempDir prefers GOTMPDIR, os.TempDir ignores it.
-IN_MEMORY = GOTMPDIR= TMPDIR=$$(scripts/test-tmpdir.sh)
+IN_MEMORY = GOTMPDIR= TMPDIR="$$("$(CURDIR)/scripts/test-tmpdir.sh")"
 # Shows what runs, and keeps the events in JSON.
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
