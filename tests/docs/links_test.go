@@ -98,3 +98,16 @@ func TestNamedProgramsAreFromTheMakefile(t *testing.T) {
 	require.NotNil(t, listed)
 	require.ElementsMatch(t, strings.Fields(made[1]), spans(listed[1]))
 }
+
+// A blank line within a table ends it, and the rows after it show as text.
+func TestTablesAreWhole(t *testing.T) {
+	separator := regexp.MustCompile(`^\|[ :|-]+\|$`)
+	for name, md := range pages(t) {
+		lines := strings.Split(fence.ReplaceAllString(md, ""), "\n")
+		for i, line := range lines {
+			if strings.HasPrefix(line, "|") && (i == 0 || !strings.HasPrefix(lines[i-1], "|")) {
+				require.Regexp(t, separator, lines[i+1], "%s: no table begins with this row: %s", name, line)
+			}
+		}
+	}
+}

@@ -168,7 +168,7 @@ func (m member) offersClaims(t *testing.T, n int) {
 	})
 }
 
-// claimable makes the machine one whose tasks and claims share the first n GPUs.
+// claimable makes a machine on which tasks and claims share the first n GPUs.
 func claimable(t *testing.T, n int) {
 	t.Helper()
 	configure(t, n)

@@ -344,7 +344,7 @@ func TestPageQuotesWhatTheTasksReport(t *testing.T) {
 		page = append(page, data...)
 	}
 	quoted := regexp.MustCompile("(?m)^\\| `FAILED: ([^`]+)` \\|").FindAllStringSubmatch(string(page), -1)
-	require.Greater(t, len(quoted), 5)
+	require.Greater(t, len(quoted), 10)
 	for _, q := range quoted {
 		for _, piece := range strings.Split(q[1], "...") {
 			require.Contains(t, source, strings.TrimSpace(piece), q[1])

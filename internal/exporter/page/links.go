@@ -47,11 +47,8 @@ func (l Links) Check() error {
 	return nil
 }
 
-// repository is the address of this project, which has the runbook in its docs.
-const repository = "https://github.com/fourdollars/concourse-ci-machine"
-
 const (
-	docs           = repository + "/blob/main/docs/"
+	docs           = wellknown.Repository + "/blob/main/docs/"
 	quarantinePage = "how-to/quarantined-gpu.md"
 	errorsPage     = "reference/gpu-errors.md"
 )
@@ -87,5 +84,5 @@ func (v view) Release() string {
 	if !releaseVersion.MatchString(v.Version) {
 		return ""
 	}
-	return repository + "/releases/tag/" + v.Version
+	return wellknown.Repository + "/releases/tag/" + v.Version
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
@@ -46,7 +47,7 @@ func TestBuildLinksAreOfConcoursesContainers(t *testing.T) {
 }
 
 func TestOnlyReleasesLinkToTheirNotes(t *testing.T) {
-	require.Equal(t, repository+"/releases/tag/v1.2.3", view{Version: "v1.2.3"}.Release())
+	require.Equal(t, wellknown.Repository+"/releases/tag/v1.2.3", view{Version: "v1.2.3"}.Release())
 	require.Empty(t, view{Version: "v1.2.3-4-gabcdef"}.Release())
 	require.Empty(t, view{Version: "dev"}.Release())
 }

@@ -13,7 +13,7 @@ import (
 // nodes maps nodes to GPUs.
 type nodes struct {
 	root    host.Root
-	devices []gpu.Slot // whose users can be found
+	devices []gpu.Slot // with users that can be found
 	byName  map[string]gpu.Slot
 	whole   map[string]gpu.Slot // by PCI address: the GPU, or its first partition
 }

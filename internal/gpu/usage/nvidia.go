@@ -9,8 +9,8 @@ import (
 // nvidiaNode is the prefix of NVIDIA's GPUs in /dev.
 const nvidiaNode = "nvidia"
 
-// vendorNode returns the node of a GPU whose DRM nodes do not identify users, "" if it is
-// unknown. ok is false for all other GPUs.
+// vendorNode returns the node by which users of an NVIDIA GPU are found, "" if it is unknown. ok
+// is false for other vendors: the DRM nodes of their GPUs identify users.
 func vendorNode(root host.Root, d gpu.Slot) (node string, ok bool) {
 	if d.Vendor != gpu.NVIDIA {
 		return "", false

@@ -29,8 +29,8 @@ type reading struct {
 	info info
 }
 
-// Scan scans all processes once, and counts for the GPUs whose users can be found. Without
-// one it scans nothing. It waits for drivers until the context is done. A GPU with a driver
+// Scan scans all processes once, and counts for the GPUs with users that can be found. Without
+// such a GPU it scans nothing. It waits for drivers until the context is done. A GPU with a driver
 // that does not answer has no rows, and is queried again after the answer.
 func (s *Scanner) Scan(ctx context.Context, gpus []gpu.Slot) {
 	s.scanning.Lock()

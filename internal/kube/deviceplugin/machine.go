@@ -24,7 +24,8 @@ import (
 
 // machine holds the GPUs to offer, as one look found them.
 type machine struct {
-	all     []gpu.GPU    // of the vendor
+	all     []gpu.GPU // of the vendor
+	kfd     gpu.KFD
 	devices []device     // in the order of leases
 	leases  lease.Leases // without Dir if nothing is leased; GPUs are always the devices
 	states  []lease.State
@@ -55,7 +56,7 @@ func look(r host.Root, config string, now func() time.Time, before machine) (m m
 		}
 		all[i].BesideCard = slices.Contains(m.leftOut, name)
 	}
-	m.all = all
+	m.all, m.kfd = all, inv.KFD
 	gpus := offered(all, unit)
 	out, err := excluded(r, unit)
 	if err != nil {

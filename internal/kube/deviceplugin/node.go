@@ -2,7 +2,6 @@ package deviceplugin
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -44,25 +43,18 @@ func LookAtNode(r host.Root, config string, now func() time.Time, before Node) (
 	if n.seen, err = look(r, config, now, before.seen); err != nil {
 		return n, err
 	}
-	inv, err := gpu.Discover(r)
-	if err != nil {
-		return n, err
-	}
 	record, err := quarantine.RecordFile.Read(r)
 	if err != nil {
 		return n, err
 	}
-	n.KFD, n.Leases, n.States = inv.KFD, n.seen.leases, n.seen.states
+	n.KFD, n.Leases, n.States = n.seen.kfd, n.seen.leases, n.seen.states
 	for _, d := range n.seen.devices {
 		one := Device{Slot: d.Slot, Style: d.style, Exclusion: d.exclusion}
 		if q := record.Find(d.id()); q != nil && q.QuarantinedSince != nil && d.exclusion != "" {
 			one.Cause, one.Since = strings.ReplaceAll(q.ShortReason(), " ", "_"), *q.QuarantinedSince
 		}
-		g := inv.Find(d.id())
-		if g == nil {
-			return n, fmt.Errorf("cannot find %s: it went missing", d.label())
-		}
-		n.Devices, n.GPUs = append(n.Devices, one), append(n.GPUs, *g)
+		g := slices.IndexFunc(n.seen.all, func(g gpu.GPU) bool { return g.Address() == d.id() })
+		n.Devices, n.GPUs = append(n.Devices, one), append(n.GPUs, n.seen.all[g])
 	}
 	if !n.seen.leased() {
 		n.Leases.Dir, n.Leases.Now = r.Path(lease.DefaultDir), now

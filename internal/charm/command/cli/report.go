@@ -23,15 +23,15 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/kernellog"
 )
 
-// reportFiles is the hidden command that writes one part of the tree of a report.
+// reportFiles names the hidden command that writes one part of the tree of a report.
 const reportFiles = "report-files"
 
 // reportTime bounds the reading of one GPU's files, of which a healthy GPU has some hundred.
 const reportTime = 30 * time.Second
 
-const issuesURL = "https://github.com/fourdollars/concourse-ci-machine/issues/new/choose"
+const issuesURL = wellknown.Repository + "/issues/new/choose"
 
-// aboutReport is the first file of a report.
+// aboutReport describes a report to its reader.
 const aboutReport = `A report by %s %s about the GPUs of a machine.
 
 It has no passwords, tokens, host name or configuration. It has unique ids of GPUs, and
@@ -75,7 +75,11 @@ func (p *caller) report(output string) (failed error) {
 			failed = errors.Join(failed, os.Remove(output))
 		}
 	}()
-	files, problems, err := report.Write(p.ctx, p.reportSource(now), now, file)
+	source, err := p.reportSource(now)
+	if err != nil {
+		return err
+	}
+	files, problems, err := report.Write(p.ctx, source, now, file)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", output, err)
 	}
@@ -102,11 +106,12 @@ func (p *caller) giveToUser(file *os.File) error {
 	return file.Chown(uid, gid)
 }
 
-func (p *caller) reportSource(now time.Time) report.Source {
+func (p *caller) reportSource(now time.Time) (report.Source, error) {
 	c := p.charm
+	parts, err := report.Parts(c.Host.Root)
 	text, list := term.Format{Commands: c.Commands()}, term.Format{Commands: c.Commands(), JSON: true}
 	s := report.Source{
-		Root:  c.Host.Root,
+		Parts: parts,
 		About: fmt.Sprintf(aboutReport, p.name(), version.Version()),
 		Answers: []report.Answer{
 			{Name: "gpu-list.txt", Write: func(w io.Writer) error { return c.ListGPUs(p.ctx, w, text) }},
@@ -114,7 +119,7 @@ func (p *caller) reportSource(now time.Time) report.Source {
 			{Name: "gpu-health.txt", Write: func(w io.Writer) error { return c.GPUHealth(p.ctx, w, text) }},
 			{Name: "gpu-status.txt", Write: func(w io.Writer) error { return c.GPUs().Status(w, text) }},
 			{Name: "gpu-evidence.txt", Write: func(w io.Writer) error { return c.GPUs().Evidence(w, text) }},
-			{Name: "kernel.txt", Write: func(w io.Writer) error { return writeKernelLines(c.Host.Root, now, w) }},
+			{Name: "kernel.txt", Write: func(w io.Writer) error { return writeKernelLines(parts[1:], now, w) }},
 		},
 		ReadTree: func(_ context.Context, parts []string) ([]byte, error) {
 			var b bytes.Buffer
@@ -122,7 +127,7 @@ func (p *caller) reportSource(now time.Time) report.Source {
 			return b.Bytes(), err
 		},
 	}
-	if c.Program != wellknown.GPUKit {
+	if !p.onWorkstation() {
 		s.Answers = append(s.Answers, report.Answer{Name: "preflight.txt", Write: func(w io.Writer) error {
 			return preflight.Show(p.ctx, c.Host, c.Program, w, "none", text)
 		}})
@@ -133,21 +138,17 @@ func (p *caller) reportSource(now time.Time) report.Source {
 				ReadOnly: true, Deadline: reportTime})
 		}
 	}
-	return s
+	return s, err
 }
 
 // writeKernelLines writes the kernel's lines about each GPU since the boot.
-func writeKernelLines(r host.Root, now time.Time, w io.Writer) error {
-	parts, err := report.Parts(r)
-	if err != nil {
-		return err
-	}
-	for _, part := range parts[1:] {
-		lines, err := kernellog.Lines(time.Time{}, now, []string{part})
+func writeKernelLines(gpus []string, now time.Time, w io.Writer) error {
+	for _, gpu := range gpus {
+		lines, err := kernellog.Lines(time.Time{}, now, []string{gpu})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%s: %d lines\n", part, len(lines))
+		fmt.Fprintf(w, "%s: %d lines\n", gpu, len(lines))
 		for _, l := range lines {
 			fmt.Fprintln(w, l)
 		}

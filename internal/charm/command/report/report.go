@@ -12,20 +12,19 @@ import (
 	"io"
 	"path"
 	"time"
-
-	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
-// Answer is one command whose output the report has. Its error is part of the report.
+// Answer names a file of the report, and writes it as a command prints it. The report also has its
+// error.
 type Answer struct {
-	Name  string // of its file, such as gpu-list.txt
+	Name  string // such as gpu-list.txt
 	Write func(io.Writer) error
 }
 
-// Source is what a report is made of.
+// Source holds the content of a report, and how to read the rest.
 type Source struct {
-	Root    host.Root
-	About   string // the first file, for its reader
+	Parts   []string // of this machine, see Parts
+	About   string   // the first file, for its reader
 	Answers []Answer
 	// ReadTree returns WriteTree of parts, or what came of it and an error. It may give up
 	// on a GPU that hangs.
@@ -45,14 +44,10 @@ func Write(ctx context.Context, s Source, now time.Time, w io.Writer) (files int
 		}
 		err = errors.Join(err, out.add(a.Name, text.String()))
 	}
-	parts, none := Parts(s.Root)
-	if none != nil {
-		problems = append(problems, none)
-	}
-	for i, part := range parts {
+	for i, part := range s.Parts {
 		read := []string{part}
 		if i == 0 {
-			read = parts
+			read = s.Parts
 		}
 		tree, failed := s.ReadTree(ctx, read)
 		copied := out.copyTree(tree)

@@ -24,8 +24,11 @@ import (
 )
 
 // source reads the tree in this process.
-func source(r host.Root) Source {
-	return Source{Root: r, About: "about\n", ReadTree: func(_ context.Context, parts []string) ([]byte, error) {
+func source(t *testing.T, r host.Root) Source {
+	t.Helper()
+	parts, err := Parts(r)
+	require.NoError(t, err)
+	return Source{Parts: parts, About: "about\n", ReadTree: func(_ context.Context, parts []string) ([]byte, error) {
 		var b bytes.Buffer
 		err := WriteTree(r, parts, &b)
 		return b.Bytes(), err
@@ -51,7 +54,7 @@ func TestTreeIsAFixtureOfTheMachine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := hosttest.Host(t, name)
-			dir, problems := written(t, source(r))
+			dir, problems := written(t, source(t, r))
 			require.Empty(t, problems)
 			tree := host.Root(filepath.Join(dir, "tree"))
 			require.Equal(t, readings(t, r), readings(t, tree))
@@ -78,7 +81,7 @@ func readings(t *testing.T, r host.Root) string {
 
 func TestReportHasAnswersAndProblems(t *testing.T) {
 	r := hosttest.Host(t, "mi210x4")
-	s := source(r)
+	s := source(t, r)
 	s.Answers = []Answer{
 		{"gpu-list.txt", func(w io.Writer) error { fmt.Fprintln(w, "four"); return nil }},
 		{"gpu-health.txt", func(io.Writer) error { return errors.New("one is critical") }},
@@ -92,7 +95,8 @@ func TestReportHasAnswersAndProblems(t *testing.T) {
 		return all, err
 	}
 	dir, problems := written(t, s)
-	for file, want := range map[string]string{"README": "about\n", "gpu-list.txt": "four\n", "gpu-health.txt": "one is critical\n"} {
+	wants := map[string]string{"README": "about\n", "gpu-list.txt": "four\n", "gpu-health.txt": "one is critical\n"}
+	for file, want := range wants {
 		text, err := os.ReadFile(filepath.Join(dir, file))
 		require.NoError(t, err)
 		require.Equal(t, want, string(text), file)
@@ -115,7 +119,7 @@ func TestUnreadableFilesAreListed(t *testing.T) {
 	gpuDir := "/sys/bus/pci/devices/" + parts[1]
 	require.NoError(t, os.Remove(r.Path(gpuDir+"/unique_id")))
 	require.NoError(t, os.Symlink("unique_id", r.Path(gpuDir+"/unique_id"))) // an endless link
-	dir, problems := written(t, source(r))
+	dir, problems := written(t, source(t, r))
 	require.Empty(t, problems)
 	text, err := os.ReadFile(filepath.Join(dir, Unread+parts[1]+".txt"))
 	require.NoError(t, err)
@@ -126,7 +130,8 @@ func TestSecretsStayOut(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	parts, err := Parts(r)
 	require.NoError(t, err)
-	for _, p := range []string{"/etc/default/gpukit", "/etc/concourse-ci-machine/config.env", "/proc/cmdline", "/etc/hostname"} {
+	for _, p := range []string{"/etc/default/gpukit", "/etc/concourse-ci-machine/config.env", "/proc/cmdline",
+		"/etc/hostname"} {
 		hosttest.Put(t, r, p, "TOKEN=hunter2\n")
 	}
 	hosttest.Put(t, r, pciDevices+parts[1]+"/serial_number", "hunter2\n")

@@ -24,8 +24,8 @@ const Machine = "machine"
 // containers has some KiB.
 const maxFile = 64 << 10
 
-// ofMachine are the files that describe a machine with AMD GPUs. None has a secret: the
-// kernel's command line, the host name and configuration files are left out.
+// ofMachine lists the files that describe a machine with AMD GPUs. None has a secret: the list
+// leaves out the kernel's command line, the host name and configuration files.
 var ofMachine = []string{
 	"/etc/os-release", "/etc/cdi/amd.json", "/run/systemd/container",
 	"/proc/devices", "/proc/meminfo", "/proc/sys/kernel/osrelease",
@@ -40,11 +40,11 @@ var ofMachine = []string{
 	"/sys/devices/platform/amdgpu_xcp_*/uevent", "/sys/devices/platform/amdgpu_xcp_*/xcp/*",
 }
 
-// ofDevice are the attributes that the kernel has for each PCI device.
+// ofDevice lists the attributes that the kernel has for each PCI device.
 var ofDevice = []string{"class", "vendor", "device", "revision", "uevent", "driver", "*_link_*", "numa_node"}
 
-// ofGPU are the attributes of the driver amdgpu below a GPU's folder in sysfs. Reading them
-// changes nothing. pcie_bw is left out, because it restarts counters, and serial_number.
+// ofGPU lists attributes of the driver amdgpu below a GPU's folder in sysfs. Reading them changes
+// nothing. The list leaves out pcie_bw, which restarts counters, and serial_number.
 var ofGPU = []string{
 	"product_name", "product_number", "unique_id", "vbios_version", "subsystem_*", "local_cpulist",
 	"*_busy_percent", "mem_info_*", "gpu_metrics", "pp_dpm_*", "pp_features", "pp_power_profile_mode",
@@ -182,7 +182,7 @@ func (t *tree) firstLink(p string) (link, rest string, err error) {
 	return "", "", nil
 }
 
-// addFile writes a regular file, or a line that stands in for a device node.
+// addFile writes a regular file, or a line with the number, mode and owner of a device node.
 func (t *tree) addFile(p string) error {
 	isOther := func(folder string) bool { return slices.Contains(t.others, folder) }
 	if t.written[p] || slices.ContainsFunc(strings.Split(p, "/"), isOther) {
