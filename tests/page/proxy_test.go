@@ -185,19 +185,19 @@ func TestProxyServesTheFleetAtItsPath(t *testing.T) {
 	p := startProxy(t, requested(t, relation.Route{Service: "ci-web_fleet", Path: wellknown.FleetPath}, page),
 		requested(t, relation.Route{Service: "ci-web"}, web.URL))
 
-	const users = 144
+	const users = 144 // with a connection each: the exporter serves 256 of a client at once
 	paths := map[string]string{"/fleet": "GPU fleet of", "/fleet/": "GPU fleet of", "/fleet/api/v1/fleet": `"workers":[`, "/fleet/assets/page.js": "use strict",
 		"/fleet/flakes": "All GPUs", "/api/v1/info": "the web at /api/v1/info", "/teams/main/pipelines/fleet": "the web at /teams/main/pipelines/fleet"}
 	var wg sync.WaitGroup
 	failed := make(chan string, users*len(paths))
 	for range users {
-		for path, want := range paths {
-			wg.Go(func() {
+		wg.Go(func() {
+			for path, want := range paths {
 				if code, text, err := p.get(path); err != nil || code != http.StatusOK || !strings.Contains(text, want) {
 					failed <- fmt.Sprintf("%s: %d %v", path, code, err)
 				}
-			})
-		}
+			}
+		})
 	}
 	wg.Wait()
 	close(failed)

@@ -100,7 +100,8 @@ func TestPebbleRunsTheLayer(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	pebble := filepath.Join(dir, "bin")
-	out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", pebble, "github.com/canonical/pebble/cmd/pebble").CombinedOutput()
+	out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", pebble,
+		"github.com/canonical/pebble/cmd/pebble").CombinedOutput()
 	require.NoError(t, err, string(out))
 
 	free, err := net.Listen("tcp", "127.0.0.1:0")

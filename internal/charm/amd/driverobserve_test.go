@@ -81,8 +81,10 @@ func TestFactsAgreeWithTheListOfGPUs(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, describeGPUs(r, gpus))
 	require.Equal(t, []gpu.GPU{
-		{Slot: gpu.Slot{PCI: "0000:04:00.0", GFX: "gfx942", Model: "AMD Instinct MI300X OAM"}, DeviceID: 0x74a1, Driver: "amdgpu"},
-		{Slot: gpu.Slot{PCI: "0000:0b:00.0", GFX: "gfx942", Model: "AMD Instinct MI300X"}, DeviceID: 0x74a1, Driver: "amdgpu", NotInKFD: true},
+		{Slot: gpu.Slot{PCI: "0000:04:00.0", GFX: "gfx942", Model: "AMD Instinct MI300X OAM"}, DeviceID: 0x74a1,
+			Driver: "amdgpu"},
+		{Slot: gpu.Slot{PCI: "0000:0b:00.0", GFX: "gfx942", Model: "AMD Instinct MI300X"}, DeviceID: 0x74a1,
+			Driver: "amdgpu", NotInKFD: true},
 		{Slot: gpu.Slot{PCI: "0000:81:00.0", Model: "AMD Radeon HD 8670"}, DeviceID: 0x6610},
 	}, gpus)
 }

@@ -39,7 +39,8 @@ func TestWhyShowsARun(t *testing.T) {
 	}{
 		"that failed": {taskrecord.End{Ending: taskrecord.Exited, Exit: &exit},
 			[]string{"run run-4f1c0a2b91d3 (ada: pytest) from ",
-				", exit status 3\nverdict: run\n  because: the run itself failed with exit status 3 (exit-status)\n    fix: Look at its output.\n"}},
+				", exit status 3\nverdict: run\n  because: the run itself failed with exit status 3 (exit-status)\n" +
+					"    fix: Look at its output.\n"}},
 		"without a status": {taskrecord.End{Ending: taskrecord.NoStatus}, []string{
 			", exit status not known\nverdict: none, as no sign shows a failure\n"}},
 		"that measured": {taskrecord.End{Ending: taskrecord.NoStatus, Clocks: &taskrecord.Clocks{Level: "profile_standard",
