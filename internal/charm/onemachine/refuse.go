@@ -1,7 +1,6 @@
 package onemachine
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
@@ -101,22 +101,22 @@ func (m *Machine) refuseJuju() error {
 
 // runningConcourse returns the id of a process of Concourse, or 0.
 func runningConcourse(proc string) int {
-	for _, dir := range processes(proc) {
-		text, err := os.ReadFile(dir + "/cmdline")
-		args := strings.Split(string(text), "\x00")
+	fs, err := procfs.NewFS(proc)
+	if err != nil {
+		return 0
+	}
+	all, err := fs.AllProcs()
+	if err != nil {
+		return 0
+	}
+	for _, p := range all {
+		args, err := p.CmdLine()
 		if err == nil && len(args) > 1 && path.Base(args[0]) == "concourse" &&
 			slices.Contains([]string{"web", "worker", "quickstart"}, args[1]) {
-			pid, _ := strconv.Atoi(path.Base(dir))
-			return pid
+			return p.PID
 		}
 	}
 	return 0
-}
-
-// processes returns the directories of all processes.
-func processes(proc string) []string {
-	dirs, _ := filepath.Glob(proc + "/[1-9]*")
-	return dirs
 }
 
 // checkPorts returns an error if another program uses a port that the CI needs.
@@ -157,6 +157,10 @@ func (m *Machine) checkPorts() error {
 
 // listeners returns the listening TCP ports, with the program and its process id.
 func listeners(proc string) (map[int]string, error) {
+	fs, err := procfs.NewFS(proc)
+	if err != nil {
+		return nil, err
+	}
 	inodes := map[string]int{}
 	for _, name := range []string{"tcp", "tcp6"} {
 		text, err := os.ReadFile(path.Join(proc, "net", name))
@@ -169,13 +173,19 @@ func listeners(proc string) (map[int]string, error) {
 	for _, port := range inodes {
 		ports[port] = "a program of another user"
 	}
-	for _, dir := range processes(proc) {
-		files, _ := os.ReadDir(dir + "/fd") // none if it ended, or belongs to another user
-		for _, f := range files {
-			target, _ := os.Readlink(dir + "/fd/" + f.Name())
-			if port, ok := inodes[target]; ok {
-				name, _ := os.ReadFile(dir + "/comm") // without a name the id identifies the process
-				ports[port] = fmt.Sprintf("%s (process %s)", bytes.TrimSpace(name), path.Base(dir))
+	all, err := fs.AllProcs()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range all {
+		targets, err := p.FileDescriptorTargets()
+		if err != nil {
+			continue // it ended, or belongs to another user
+		}
+		for _, t := range targets {
+			if port, ok := inodes[t]; ok {
+				name, _ := p.Comm() // without a name the id identifies the process
+				ports[port] = fmt.Sprintf("%s (process %d)", name, p.PID)
 			}
 		}
 	}
