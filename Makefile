@@ -96,7 +96,8 @@ demo: build sandbox ## the charm without Juju and GPU: as root a whole CI on a t
 
 # unreached lists functions that no program reaches, except functions for Windows and of the
 # packages that play the machine for the demo and for tests, and functions that not even a test
-# reaches. node.go is for src/gpu-dra-driver, a module of its own. vetsource has the checks of go vet, which would first compile everything for Windows.
+# reaches. node.go is for src/gpu-dra-driver, a module of its own. vetsource has the checks of
+# go vet, which would first compile everything for Windows.
 # staticcheck needs a fifth less processor time if it collects garbage less often.
 check: need-go ## gofmt, go vet, actionlint, staticcheck and unreached functions
 	@echo "gofmt, go vet, staticcheck and unreached functions: some minutes." >&2
@@ -150,8 +151,8 @@ test-controller: progress ## the charm on a controller of Juju 4.1 with LXD; nee
 	$(GOTEST) -tags controller -count=1 -timeout 2h ./tests/controller
 
 # k8s/ and containerd/ below it are modules of their own, and kept by the cache folder as
-# well; KUBERNETES_CACHED_ONLY=1 skips where there is nothing. So is the DRA driver, whose
-# dependencies neither the charm nor importers of amdgpu should have.
+# well; KUBERNETES_CACHED_ONLY=1 skips if there is nothing. The DRA driver is a module of its
+# own too, because neither the charm nor importers of amdgpu should have its dependencies.
 test-kubernetes: progress ## pods on stand-in GPUs under Kubernetes 1.37; needs root, builds it at first
 	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh
 	cd src/gpu-dra-driver && go vet -buildvcs=false ./... && $(IN_MEMORY) $(GOTEST) ./...
