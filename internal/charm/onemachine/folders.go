@@ -14,6 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
+	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/release"
@@ -52,9 +53,12 @@ func (m *Model) noFolders() (all []plan.Resource) {
 }
 
 // refuseFolders returns an error if a folder of the CI has files of others, because Purge
-// could not tell them apart.
+// could not tell them apart. It removes what a killed Up left.
 func (m *Machine) refuseFolders() error {
 	r := m.Model.Host.Root
+	if err := r.Remove(model.MachineFile); err != nil { // temporary files of it: the file does not exist
+		return fmt.Errorf("cannot set up this machine: %w", err)
+	}
 	found, err := foreignHome(r)
 	for _, dir := range wholeFolders {
 		if found == "" && err == nil {

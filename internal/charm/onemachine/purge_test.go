@@ -229,6 +229,7 @@ func TestMachineWithFilesOfOthersIsNotSetUp(t *testing.T) {
 		"gpukit leases":        {"/etc/concourse-ci-machine/wrapper.json", "gpukit leases its GPUs"},
 		"gpukit's records":     {"/var/lib/concourse-ci-machine/engines/docker.json", ""},
 		"options before Up":    {"/etc/concourse-ci-machine/config.yaml", ""},
+		"left by a killed Up":  {"/var/lib/concourse-ci-machine/.machine.json.17~", ""},
 		"state of a worker":    {"/var/lib/concourse-worker/keys/worker_key", "worker_key is in a folder of the CI"},
 		"state of the service": {"/var/lib/concourse-ci-machine/gpu-fixed-clocks/0", "move it away, because purge removes"},
 	} {
