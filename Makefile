@@ -40,6 +40,8 @@ E2E_TESTS = $(shell grep -ho '^func Test[A-Za-z0-9_]*' $(E2E_FILES) | sed 's/fun
 PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin pebble
 PACKER = go run -buildvcs=false ./tools/charmpack/cmd
 TOOL = go tool -modfile=tools/pinned/go.mod
+# The compiler and staticcheck need a fifth less processor time if they collect garbage less often.
+LESS_GC = GOGC=400
 # No file is for builds without one of these tags, so one pass with all of them reads every file.
 ALL_TAGS = e2e,controller,kubernetes,terraform
 PACKAGE_ARCHS = amd64 arm64
@@ -82,7 +84,7 @@ pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Vers
 gpu-device-plugin: TAGS = -tags grpcnotrace
 $(PROGRAMS): need-build
 	@echo "go build $(BIN)/$@"
-	@GOOS=linux GOARCH=$(GOARCH) go build $(TAGS) -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
+	@GOOS=linux GOARCH=$(GOARCH) $(LESS_GC) go build $(TAGS) -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
 
 sandbox: need-build
 	@echo "go build bin/sandbox"
@@ -98,18 +100,17 @@ demo: build sandbox ## the charm without Juju and GPU: as root a whole CI on a t
 # packages that play the machine for the demo and for tests, and functions that not even a test
 # reaches. node.go is for src/gpu-dra-driver, a module of its own. vetsource has the checks of
 # go vet, which would first compile everything for Windows.
-# staticcheck needs a fifth less processor time if it collects garbage less often.
 check: need-go ## gofmt, go vet, actionlint, staticcheck and unreached functions
 	@echo "gofmt, go vet, staticcheck and unreached functions: some minutes." >&2
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
 	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
-	go vet -buildvcs=false -tags $(ALL_TAGS) ./...
+	$(LESS_GC) go vet -buildvcs=false -tags $(ALL_TAGS) ./...
 	cd tools/pinned && go test -buildvcs=false ./... && go build -buildvcs=false -o $(CURDIR)/bin/ ./unreached ./vetsource
 	@analyzers() { "$$@" help | grep -o '^    [a-z][a-z]*'; }; \
 	if [ "$$(analyzers go tool vet)" != "$$(analyzers bin/vetsource)" ]; then echo "tools/pinned/vetsource: its analyzers are not those of go vet"; exit 1; fi
 	GOOS=windows GOARCH=amd64 bin/vetsource ./src/concourse-worker-windows/... ./tests/windows/...
 	$(TOOL) actionlint .github/workflows/*.yml pipelines/github/*.yml
-	GOGC=400 $(TOOL) staticcheck -tags $(ALL_TAGS) ./...
+	$(LESS_GC) $(TOOL) staticcheck -tags $(ALL_TAGS) ./...
 	bin/unreached -programs src,tools -skip internal/testutil,src/concourse-worker-windows,internal/kube/deviceplugin/node.go -tags $(ALL_TAGS)
 
 # Asks vuln.go.dev; test-only modules are not shipped and not checked.
@@ -135,12 +136,12 @@ e2e: build progress ## tests that need root; installs packages of Debian or Ubun
 # one another's processes, hence more at a time than there are cores.
 test-juju: progress ## the charm's hooks under Juju 3.6.11's own agent and hook tools; downloads Juju
 	@echo "Juju 3.6.11 is downloaded and compiled at first: minutes." >&2
-	cd tests/juju && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -parallel 4 -timeout 2h ./...
+	cd tests/juju && $(LESS_GC) go vet -buildvcs=false ./... && $(GOTEST) -count=1 -parallel 4 -timeout 2h ./...
 
 # A module of its own: it links Loki, which is AGPL-3.0.
 test-loki: progress ## the alert rules on logs under Loki 3.5.7; downloads Loki
 	@echo "Loki 3.5.7 is downloaded and compiled at first: minutes." >&2
-	cd tests/loki && go vet -buildvcs=false ./... && $(GOTEST) -count=1 -timeout 2h ./...
+	cd tests/loki && $(LESS_GC) go vet -buildvcs=false ./... && $(GOTEST) -count=1 -timeout 2h ./...
 
 # juju/ below it is a module of its own, for the same reason. The cache folder keeps
 # what was built; CONTROLLER_CACHED_ONLY=1 skips where there is nothing.
@@ -155,7 +156,7 @@ test-controller: progress ## the charm on a controller of Juju 4.1 with LXD; nee
 # own too, because neither the charm nor importers of amdgpu should have its dependencies.
 test-kubernetes: progress ## pods on stand-in GPUs under Kubernetes 1.37; needs root, builds it at first
 	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh
-	cd src/gpu-dra-driver && go vet -buildvcs=false ./... && $(IN_MEMORY) $(GOTEST) ./...
+	cd src/gpu-dra-driver && $(LESS_GC) go vet -buildvcs=false ./... && $(IN_MEMORY) $(GOTEST) ./...
 	E2E=1 $(GOTEST) -tags kubernetes -count=1 -timeout 2h ./tests/kubernetes
 
 # tofu/ and provider/ below it are modules of their own, and kept by the cache folder as
