@@ -38,6 +38,8 @@ func usedBy(t *testing.T, r host.Root) *collector {
 					Busy:    []usage.Amount{{Name: "dma", Value: 0}, {Name: "gfx", Value: .8333333}}, Units: []usage.Amount{{Value: 104}}},
 				{Container: "gone", Engines: []usage.Amount{{Name: "gfx", Value: 1}}},
 			}
+			u.Processes = []usage.Process{{PID: 4242, Name: "python3", Container: busyTask, Memory: 2 << 30},
+				{PID: 4250, Name: "<i>rocprof", Container: busyTask, Memory: 1 << 30}, {PID: 812, Name: "Xorg", Screen: true, Memory: 4096}}
 			l.Held, l.Container, l.Since = true, busyTask, &since
 		case i == len(devices)-1:
 			l.Held, l.Doubt = true, "its record is damaged"

@@ -13,6 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	pages "github.com/fourdollars/concourse-ci-machine/internal/exporter/page"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
@@ -76,6 +77,8 @@ func use(s *api.Status, i int) {
 	s.Lease = &pool.Lease{Held: true, Holder: pool.Holder{Container: task, Since: &since}}
 	s.Users = []api.User{{Container: task, Processes: 2, Memory: map[string]float64{"vram": 13e9, "gtt": 3e7, "kfd": 12e9},
 		Engines: map[string]float64{"gfx": 2521.5, "dma": 12}, Busy: map[string]float64{"gfx": .83, "dma": .01}, Units: of(104.)}}
+	s.Processes = []usage.Process{{PID: 41240 + i, Name: "python3", Container: task, Memory: 12.6e9},
+		{PID: 41290 + i, Name: "rocprofv3", Container: task, Memory: .4e9}}
 }
 
 // idle lets no program have the GPU in the last 5 minutes.

@@ -73,9 +73,24 @@ func TestHolderIsTheFirstUser(t *testing.T) {
 	for want, one := range map[string]pool.Lease{"unknown": {Held: true}, "pod ns/p, container c": {Held: true, Holder: pool.Holder{Namespace: "ns", Pod: "p", Container: "c"}},
 		"run-4f1c0a2b91d3 (ada: pytest)": {Held: true, Holder: pool.Holder{Kind: lease.Run, Container: "run-4f1c0a2b91d3", Title: "ada: pytest"}}} {
 		uses = UsesOf(Status{View: pool.View{Lease: &one}}, now)
-		require.Equal(t, []Use{{Name: want, Lease: "held"}}, uses)
+		require.Equal(t, []Use{{Name: want, Title: one.Title, Lease: "held"}}, uses)
 	}
 	require.Empty(t, UsesOf(Status{View: pool.View{Lease: &pool.Lease{Holder: pool.Holder{Container: "c"}}}}, now), "it was returned")
+}
+
+// A user is shown with the names and numbers of its processes, a process of the machine by its name.
+func TestUsesHaveTheNamesOfTheirProcesses(t *testing.T) {
+	run := pool.Holder{Kind: lease.Run, Container: "run-4f1c0a2b91d3", Title: "ada: pytest"}
+	uses := UsesOf(Status{
+		Users: []User{{Processes: 3}, {Container: run.Container, Processes: 3}},
+		Processes: []usage.Process{{PID: 7, Name: "python3", Container: run.Container}, {PID: 8, Name: "python3", Container: run.Container},
+			{PID: 9, Name: "Xorg"}, {PID: 10, Host: true}, {PID: 11, Name: "ollama"}, {Name: "other processes"}},
+		View: pool.View{Lease: &pool.Lease{Held: true, Holder: run}},
+	}, time.Time{})
+	require.Len(t, uses, 2)
+	require.Equal(t, []string{"run-4f1c0a2b91d3 (ada: pytest)", "ada: pytest", "python3", "3 processes: python3 (7), python3 (8); leased: held"},
+		[]string{uses[0].Name, uses[0].Title, uses[0].ProcessNames(), uses[0].Text()})
+	require.Equal(t, []string{"Xorg, ollama", "", "3 processes: Xorg (9), ollama (11)"}, []string{uses[1].Name, uses[1].Title, uses[1].Text()})
 }
 
 // A display and the driver itself use up to a tenth.

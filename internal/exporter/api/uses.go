@@ -15,7 +15,9 @@ import (
 // Use describes a container that uses a GPU, leases it, or both.
 type Use struct {
 	Name      string
+	Title     string // of a run, "" without one
 	Processes int
+	Named     []usage.Process // the processes with memory, the largest first
 	Memory    string // "1.0 GiB vram, 2.0 MiB gtt"
 	Engines   string // "gfx 83 % (2m3s)": share of the time between two scans, and total
 	Units     string // compute units; "" if the GPU does not report them
@@ -24,7 +26,15 @@ type Use struct {
 
 // Text returns all but the name in one line.
 func (u Use) Text() string {
-	parts := []string{units.Count(u.Processes, "process"), u.Memory, u.Engines}
+	var named []string
+	for _, p := range u.Named {
+		named = append(named, fmt.Sprintf("%s (%d)", p.Name, p.PID))
+	}
+	processes := units.Count(u.Processes, "process")
+	if len(named) > 0 {
+		processes += ": " + strings.Join(named, ", ")
+	}
+	parts := []string{processes, u.Memory, u.Engines}
 	if u.Units != "" {
 		parts = append(parts, u.Units+" compute units")
 	}
@@ -34,13 +44,34 @@ func (u Use) Text() string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
 }
 
+// ProcessNames lists the names of the processes with memory, each once: "python3, rocprof".
+func (u Use) ProcessNames() string {
+	var names []string
+	for _, p := range u.Named {
+		if !slices.Contains(names, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// namedProcesses returns the processes of a container, or those outside of containers.
+func namedProcesses(all []usage.Process, container string) (out []usage.Process) {
+	for _, p := range all {
+		if p.Container == container && p.PID > 0 && p.Name != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // UsesOf lists the users and the lease holder of a GPU, the holder first. Removed
 // containers without any time are left out.
 func UsesOf(s Status, at time.Time) []Use {
 	var out []Use
 	holder := ""
 	if l := s.Lease; l != nil && l.Held {
-		use := Use{Name: cmp.Or(l.Name(), "unknown"), Lease: "held"}
+		use := Use{Name: cmp.Or(l.Name(), "unknown"), Title: l.Title, Lease: "held"}
 		if l.Since != nil {
 			use.Lease = units.Age(at.Sub(*l.Since))
 		}
@@ -53,10 +84,11 @@ func UsesOf(s Status, at time.Time) []Use {
 		holder, out = l.Container, append(out, use)
 	}
 	for _, u := range s.Users {
-		use := Use{Name: u.Container, Processes: u.Processes, Memory: memoryText(u.Memory), Engines: enginesText(u)}
+		use := Use{Name: u.Container, Processes: u.Processes, Memory: memoryText(u.Memory), Engines: enginesText(u),
+			Named: namedProcesses(s.Processes, u.Container)}
 		switch use.Name {
 		case "":
-			use.Name = "no container"
+			use.Name = cmp.Or(use.ProcessNames(), "no container")
 		case usage.Other:
 			use.Name = "other containers"
 		}
@@ -65,7 +97,7 @@ func UsesOf(s Status, at time.Time) []Use {
 		}
 		switch {
 		case u.Container != "" && u.Container == holder:
-			use.Name, use.Lease = out[0].Name, out[0].Lease
+			use.Name, use.Title, use.Lease = out[0].Name, out[0].Title, out[0].Lease
 			out[0] = use
 		case u.Processes > 0:
 			out = append(out, use)

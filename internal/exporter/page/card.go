@@ -73,6 +73,7 @@ type part struct {
 type use struct {
 	Name, Build string // name and address of its build
 	Brief, Text string // its lease, and the rest
+	Processes   string // names, "" if Name has them
 }
 
 // exclusion explains why the GPU is excluded from new tasks.
@@ -183,7 +184,11 @@ func newPart(s *api.Status, at time.Time, links Links) part {
 		if u.Lease != "" {
 			brief, u.Lease = "leased: "+u.Lease, ""
 		}
-		p.Uses = append(p.Uses, use{u.Name, links.buildURL(u.Name), brief, u.Text()})
+		one := use{Name: u.Name, Build: links.buildURL(u.Name), Brief: brief, Text: u.Text()}
+		if names := u.ProcessNames(); names != u.Name {
+			one.Processes = names
+		}
+		p.Uses = append(p.Uses, one)
 	}
 	if l := s.Lease; l != nil {
 		p.Doubt = l.Doubt

@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,6 +19,7 @@ type line struct {
 	cells     [columns]term.Cell
 	shares    [columns]*float64 // lengths of bars, 0 to 1
 	longState string            // replaces the state in a wide column; "" without one
+	title     string            // of a run, for a column without room for its id; "" without one
 }
 
 // share returns value divided by limit, nil if one is unknown.
@@ -31,15 +33,8 @@ func share(value, limit *float64) *float64 {
 // linesOf returns the lines of the GPUs of a report. Idle partitions are folded, unless idle is
 // set.
 func linesOf(r api.Report, idle bool) (out []line) {
-	vendors := map[string]bool{}
-	for i := range r.GPUs {
-		vendors[r.GPUs[i].Vendor] = true
-	}
 	for _, partitions := range api.GroupByGPU(r.GPUs) {
-		prefix := ""
-		if vendor := partitions[0].Vendor; len(vendors) > 1 && vendor != "" {
-			prefix = gpu.Vendor(vendor).Label() + " " // each vendor has a GPU 0
-		}
+		prefix := prefixOf(partitions[0], r)
 		if partitions[0].Partitions > 1 {
 			out = append(out, dividedLines(partitions, prefix, r, idle)...)
 		} else {
@@ -47,6 +42,15 @@ func linesOf(r api.Report, idle bool) (out []line) {
 		}
 	}
 	return out
+}
+
+// prefixOf returns the vendor before a GPU's index, "" if all GPUs are of one vendor.
+func prefixOf(s api.Status, r api.Report) string {
+	others := func(o api.Status) bool { return o.Vendor != s.Vendor }
+	if s.Vendor == "" || !slices.ContainsFunc(r.GPUs, others) {
+		return ""
+	}
+	return gpu.Vendor(s.Vendor).Label() + " " // each vendor has a GPU 0
 }
 
 // gpuLine returns the line with the values of a GPU, without a user.
@@ -119,6 +123,7 @@ func usersOf(first line, s *api.Status, r api.Report) (out []line) {
 	}
 	for _, u := range uses {
 		first.cells[userColumn].Text, first.cells[leaseColumn].Text = u.Name, u.Lease
+		first.title = u.Title
 		first.cells[usedColumn].Text, first.cells[enginesColumn].Text = u.Memory, u.Engines
 		first.cells[unitsColumn].Text, first.cells[processesColumn].Text = u.Units, ""
 		if u.Processes > 0 {

@@ -164,6 +164,9 @@ func (l *layout) text(f term.Format, one line, title bool) string {
 		if i == stateColumn && one.longState != "" && utf8.RuneCountInString(one.longState) <= width {
 			text = one.longState
 		}
+		if i == userColumn && one.title != "" && utf8.RuneCountInString(text) > width {
+			text = one.title
+		}
 		if i == nameColumn && utf8.RuneCountInString(text) > width {
 			text = fitting(model(text), width)
 		}

@@ -47,7 +47,8 @@ func (v *View) Lines(format term.Format, f Frame) []string {
 		width = anyWidth
 	}
 	lines := slices.Concat(title(format, f, width), warningLines(format, f, width),
-		v.table(format, linesOf(f.Report, f.Height == 0), width))
+		v.table(format, linesOf(f.Report, f.Height == 0), width), processLines(format, f.Report, width))
+	lines = append(lines, chartLines(format, f.Report, width, f.Height-len(lines))...)
 	if more := len(lines) - f.Height + 1; f.Height > 0 && more > 1 {
 		lines = append(lines[:f.Height-1], cut(fmt.Sprintf("%d more lines: see --once", more), width))
 	}

@@ -2,8 +2,10 @@ package top
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/term"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/gpuhealth"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
+	"github.com/fourdollars/concourse-ci-machine/internal/gpu/usage"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
@@ -41,8 +45,40 @@ func status(i int) api.Status {
 		s.Lease = &pool.Lease{Held: true, Holder: pool.Holder{Container: handle(i), Since: &since}}
 		s.Users = []api.User{{Container: handle(i), Processes: 2, Memory: map[string]float64{"vram": 3 << 30, "kfd": 2 << 30},
 			Engines: map[string]float64{"gfx": 3723}, Busy: map[string]float64{"gfx": .83}, Units: new(104.0)}}
+		s.Processes = []usage.Process{{PID: 41240 + i, Name: "python3", Container: handle(i), Memory: 2.9 * (1 << 30)}}
+		if i == 4 {
+			s.Processes = append(s.Processes, usage.Process{PID: 980, Name: "rocprofv3", Container: handle(i), Memory: 96 << 20})
+		}
 	}
 	return s
+}
+
+// withHistory returns n GPUs with the last 15 minutes, a runner's job on GPU 0 and a desktop on GPU 1.
+func withHistory(n int) api.Report {
+	r := reportOf(n)
+	for i := range r.GPUs {
+		s := &r.GPUs[i]
+		wave := func(most float64) (out []*float64) {
+			for k := range 90 {
+				out = append(out, new(most*(.5+.5*math.Sin(float64(k+10*i)/9))))
+			}
+			out[30], out[31], out[32] = nil, nil, nil // the machine slept
+			return out
+		}
+		s.History = &api.History{Interval: 10, Last: noon, Activity: wave(1), Memory: wave(*s.MemoryTotal), Power: wave(700), Temperature: wave(90)}
+		s.Activity, s.MemoryUsed, s.Power, s.Temperature = s.History.Activity[89], s.History.Memory[89], s.History.Power[89], s.History.Temperature[89]
+	}
+	const run = "run-4f1c0a2b91d3"
+	since := noon.Add(-7 * time.Minute)
+	r.GPUs[0].Lease = &pool.Lease{Held: true, Holder: pool.Holder{Container: run, Title: "ada/llm: test #118", Since: &since}}
+	r.GPUs[0].Users = []api.User{{Container: run, Processes: 2}}
+	r.GPUs[0].Processes = []usage.Process{{PID: 4242, Name: "llama-server", Container: run, Memory: 58 * (1 << 30)}}
+	if n > 1 {
+		r.GPUs[1].Lease, r.GPUs[1].Users = nil, []api.User{{Processes: 2}}
+		r.GPUs[1].Processes = []usage.Process{{PID: 1234567, Name: "Xorg", Screen: true, Memory: 1 << 30}, {PID: 812, Host: true, Memory: 1 << 29},
+			{Name: "other processes", Memory: 1 << 28}}
+	}
+	return r
 }
 
 // reportOf returns n GPUs. With a few more than one, GPU 2 is hot and full, GPU 3 is critical and
@@ -108,7 +144,7 @@ func reports(t *testing.T) map[string]api.Report {
 		"service": {"state": "\u001b[2Jout"}, "users": [{"container": "` + strings.Repeat("a", 250) + `", "processes": 1, "memory_bytes": {"vram": 1e15}}]}, {}]}`))
 	require.NoError(t, err)
 	return map[string]api.Report{"1 GPU": reportOf(1), "8 GPUs": reportOf(8), "64 GPUs": reportOf(64), "8 partitions": dividedReport(1),
-		"64 partitions": dividedReport(8), "two vendors": mixedReport(), "hostile": hostile}
+		"64 partitions": dividedReport(8), "8 GPUs with a history": withHistory(8), "two vendors": mixedReport(), "hostile": hostile}
 }
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
@@ -141,10 +177,57 @@ func TestTableFitsEachWidth(t *testing.T) {
 	}
 }
 
+// The rows that the table leaves on a terminal show the last 15 minutes.
+func TestTableUsesTheHeight(t *testing.T) {
+	var all strings.Builder
+	for _, size := range [][2]int{{80, 24}, {80, 50}, {132, 43}} {
+		for _, gpus := range []int{1, 2, 8} {
+			screen := picture(t, Frame{Report: withHistory(gpus), Width: size[0], Height: size[1] - 1})
+			fmt.Fprintf(&all, "== %s, %d columns, %d rows\n%s", units.Count(gpus, "GPU"), size[0], size[1], screen)
+			require.Greater(t, strings.Count(screen, "\n"), size[1]-2-gpus, "a row more for each GPU does not fit")
+		}
+	}
+	hosttest.Golden(t, "testdata/heights.golden", all.String())
+	require.NotContains(t, picture(t, Frame{Report: withHistory(64), Width: 80, Height: 50}), "15 min")
+	require.NotContains(t, picture(t, Frame{Report: withHistory(8), Width: 80}), "15 min")
+}
+
+// The mean of the points of a column is shown, and a short history begins in the middle.
+func TestChartsShowUnknownValuesAsGaps(t *testing.T) {
+	values := func(n int, v *float64) (out []*float64) {
+		for range n {
+			out = append(out, v)
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		chart chart
+		want  string
+	}{
+		"half of the limit":  {chart{values: values(90, new(50.)), limit: new(100.)}, "▄▄▄▄▄▄"},
+		"above the limit":    {chart{values: values(90, new(150.)), limit: new(100.)}, "██████"},
+		"without a limit":    {chart{values: append(values(45, new(2.)), values(45, new(4.))...)}, "▄▄▄███"},
+		"zero is a value":    {chart{values: values(90, new(0.)), limit: new(100.)}, "▁▁▁▁▁▁"},
+		"a gap":              {chart{values: append(values(45, nil), values(45, new(4.))...)}, "   ███"},
+		"a young exporter":   {chart{values: values(45, new(4.))}, "   ███"},
+		"nothing":            {chart{}, ""},
+		"only zeros, no cap": {chart{values: values(90, new(0.))}, "▁▁▁▁▁▁"},
+		"a mean":             {chart{values: slices.Concat(values(80, nil), values(5, new(8.)), values(5, new(0.))), limit: new(8.)}, "     ▄"},
+	} {
+		require.Equal(t, c.want, c.chart.draw(6, 2)[1], name)
+	}
+}
+
+// Without its run's id, a narrow column shows what people call the run.
+func TestRunsHaveTheirTitleInANarrowColumn(t *testing.T) {
+	require.Contains(t, picture(t, Frame{Report: withHistory(1), Width: 80}), "healthy  ada/llm: tes…\n")
+	require.Contains(t, picture(t, Frame{Report: withHistory(1), Width: 132}), "healthy  run-4f1c0a2b91d3 (ada/llm: test #118)  7m")
+}
+
 func TestDocumentedScreenIsReal(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/how-to/see-who-uses-a-gpu.md")
 	require.NoError(t, err)
-	require.Contains(t, string(page), picture(t, Frame{Report: reportOf(8), Width: 80, Height: 24}))
+	require.Contains(t, string(page), picture(t, Frame{Report: reportOf(6), Width: 80, Height: 24}))
 }
 
 func TestEachSizeIsDrawn(t *testing.T) {
@@ -171,8 +254,8 @@ func TestLinesThatDoNotFitAreCounted(t *testing.T) {
 	}
 	screen := picture(t, Frame{Report: r, Width: 80, Height: 10})
 	require.Contains(t, screen, "\n3 more warnings: see --once\n")
-	require.True(t, strings.HasSuffix(screen, "\n61 more lines: see --once\n"), screen)
-	require.NotContains(t, picture(t, Frame{Report: r, Width: 80, Height: 70}), "more lines")
+	require.True(t, strings.HasSuffix(screen, "\n85 more lines: see --once\n"), screen)
+	require.NotContains(t, picture(t, Frame{Report: r, Width: 80, Height: 120}), "more lines")
 }
 
 // The columns of a live table stay as wide as they were, until the screen has another width.
@@ -198,5 +281,6 @@ func TestTableShownOnceHasAllLines(t *testing.T) {
 		fmt.Fprintf(&all, "== %s\n%s", name, picture(t, Frame{Report: r}))
 	}
 	hosttest.Golden(t, "testdata/once.golden", all.String())
-	require.Equal(t, 2+1+8+64, strings.Count(picture(t, Frame{Report: reports(t)["64 partitions"], Width: 80}), "\n"))
+	table, _, _ := strings.Cut(picture(t, Frame{Report: reports(t)["64 partitions"], Width: 80}), "\n\n")
+	require.Equal(t, 2+1+8+64, strings.Count(table+"\n", "\n"))
 }
