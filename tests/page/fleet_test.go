@@ -94,7 +94,15 @@ func fleetOf(gpus int) fleet.Report {
 			g.Holders = []fleet.Holder{{Container: fmt.Sprintf("eb2a4fe8-e932-49c4-b519-4f1da190%04x", build), Team: teams[build%4], Pipeline: "rocm-7",
 				Job: fmt.Sprintf("unit-%d", build%7), Build: fmt.Sprint(100 + build), Step: "test", URL: fmt.Sprintf("https://ci.example.com/builds/%d", 4000+build)}}
 		}
+		if i/8 == 2 { // a worker of another architecture, and all of it in use
+			since := now.Add(-time.Duration(8+i) * time.Minute)
+			g.Model, g.GFX, g.Use, g.Lease = "AMD Instinct MI300X", "gfx942", fleet.Leased, &pool.Lease{Held: true, Holder: pool.Holder{Since: &since}}
+			g.Holders = []fleet.Holder{{Container: "run-4f1c0a2b91d3"}}
+		}
 		w.GPUs = append(w.GPUs, g)
+	}
+	if gpus >= 24 {
+		r.Coverage = []fleet.Covered{{Arch: "gfx90a", Required: true, GPUs: gpus - 8, Workers: (gpus - 1) / 8}, {Arch: "gfx942", GPUs: 8, Workers: 1}}
 	}
 	r.Today = fleet.Today{Since: now.Add(-6 * time.Hour)}
 	for i, team := range teams {
@@ -133,10 +141,13 @@ func sickFleet(gpus int) fleet.Report {
 		}
 	}
 	since := now.Add(-14 * time.Minute)
-	r.Waiting = []fleet.Waiting{{Team: "pytorch", Type: "task", Tags: "gfx=gfx90a_gpu", Steps: 5, Reason: "all 8 GPUs in use", Since: &since},
+	r.Waiting = []fleet.Waiting{{Team: "pytorch", Type: "task", Tags: "gfx=gfx942_gpu", Steps: 5, Reason: "all 8 GPUs in use", Since: &since},
 		{Team: "main", Type: "task", Tags: "gfx=gfx1201", Steps: 2, Reason: "no worker has gfx=gfx1201"}}
 	for i := range 6 {
 		r.Waiting[0].Builds = append(r.Waiting[0].Builds, fleet.Build{Pipeline: "rocm-7", Job: fmt.Sprintf("unit-%d", i), Build: "118", URL: fmt.Sprintf("https://ci.example.com/builds/%d", 4100+i)})
+	}
+	if gpus < 24 {
+		r.Waiting[0].Reason = "no worker has gfx=gfx942"
 	}
 	r.Coverage = append(r.Coverage, fleet.Covered{Arch: "gfx1201", Required: true})
 	return r
@@ -151,7 +162,14 @@ func madeFleet(t *testing.T, r fleet.Report) string {
 }
 
 func fleetPages(r fleet.Report) http.Handler {
-	r.Summary = fleet.SummaryOf(r, true)
+	known := r.Concourse.Problem == ""
+	r.Summary = fleet.SummaryOf(r, known)
+	waiting := map[string]int{}
+	for _, w := range r.Waiting {
+		arch, _, _ := strings.Cut(strings.TrimPrefix(w.Tags, "gfx="), "_")
+		waiting[arch] += w.Steps
+	}
+	r.Starts = fleet.StartsOf(r, waiting)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", fleet.Page(func() *fleet.Report { return &r }, func() time.Time { return now }))
 	mux.Handle("GET /assets/{name}", fleet.Assets())

@@ -71,25 +71,32 @@ func use(s *api.Status, i int) {
 	task, since := handle(i), now.Add(-time.Duration(i+1)*7*time.Minute)
 	s.Users, s.Lease = []api.User{}, &pool.Lease{Last: &pool.Holder{Kind: lease.Task, Container: task, Since: &since}}
 	if i%2 > 0 {
-		idle(s)
+		idle(s, 5*time.Minute)
 		return
 	}
+	memory := 5e9
+	if s.MemoryUsed != nil {
+		memory = .9 * *s.MemoryUsed
+	}
 	s.Lease = &pool.Lease{Held: true, Holder: pool.Holder{Container: task, Since: &since}}
-	s.Users = []api.User{{Container: task, Processes: 2, Memory: map[string]float64{"vram": 13e9, "gtt": 3e7, "kfd": 12e9},
+	s.Users = []api.User{{Container: task, Processes: 2, Memory: map[string]float64{"vram": memory, "gtt": 3e7, "kfd": .9 * memory},
 		Engines: map[string]float64{"gfx": 2521.5, "dma": 12}, Busy: map[string]float64{"gfx": .83, "dma": .01}, Units: of(104.)}}
-	s.Processes = []usage.Process{{PID: 41240 + i, Name: "python3", Container: task, Memory: 12.6e9},
-		{PID: 41290 + i, Name: "rocprofv3", Container: task, Memory: .4e9}}
+	s.Processes = []usage.Process{{PID: 41240 + i, Name: "python3", Container: task, Memory: .9 * memory},
+		{PID: 41290 + i, Name: "rocprofv3", Container: task, Memory: .1 * memory}}
 }
 
-// idle lets no program have the GPU in the last 5 minutes.
-func idle(s *api.Status) {
+// idle lets no program have the GPU since a time ago.
+func idle(s *api.Status, since time.Duration) {
+	for i := range s.Clocks {
+		s.Clocks[i].Hertz = 132e6
+	}
 	h := s.History
 	if h == nil {
 		return
 	}
 	for values, low := range map[*[]*float64]float64{&h.Temperature: 38, &h.Power: 36, &h.Memory: 3e8, &h.Activity: 0} {
 		for k := range *values {
-			if k > len(*values)*2/3 {
+			if time.Duration(len(*values)-k)*10*time.Second < since {
 				(*values)[k] = of(low)
 			}
 		}
@@ -165,10 +172,17 @@ func inService(all []api.Status) {
 	}
 }
 
-// out keeps a GPU from new tasks, after a fault that a task had.
+// out keeps a GPU from new tasks, after a fault that its last task had.
 func out(s api.Status, state quarantine.State) api.Status {
-	s.PastFaults = []api.PastFault{{At: now.Add(-12 * time.Minute), Text: "hangs or is in reset (kernel_log)", Container: handle(s.Index), Cause: quarantine.Infrastructure}}
-	s.Service = &pool.Service{State: state, Since: now.Add(-12 * time.Minute), Why: "hangs or is in reset (kernel_log)", By: quarantine.ByHealth}
+	why := "hangs or is in reset (kernel_log)"
+	if s.Health.State == health.Critical {
+		why = s.Health.Reason
+	}
+	s.PastFaults = []api.PastFault{{At: now.Add(-12 * time.Minute), Text: why, Container: handle(s.Index), Cause: quarantine.Infrastructure}}
+	s.Service = &pool.Service{State: state, Since: now.Add(-12 * time.Minute), Why: why, By: quarantine.ByHealth}
+	since := now.Add(-40 * time.Minute)
+	s.Lease, s.Users, s.Processes = &pool.Lease{Last: &pool.Holder{Kind: lease.Task, Container: handle(s.Index), Since: &since}}, []api.User{}, nil
+	idle(&s, 12*time.Minute)
 	return s
 }
 

@@ -18,10 +18,10 @@ type Use struct {
 	Title     string // of a run, "" without one
 	Processes int
 	Named     []usage.Process // the processes with memory, the largest first
-	Memory    string // "1.0 GiB vram, 2.0 MiB gtt"
-	Engines   string // "gfx 83 % (2m3s)": share of the time between two scans, and total
-	Units     string // compute units; "" if the GPU does not report them
-	Lease     string // "12m", "" without a lease
+	Memory    string          // "1.0 GiB vram, 2.0 MiB gtt"
+	Engines   string          // "gfx 83 % (2m3s)": share of the time between two scans, and total
+	Units     string          // compute units; "" if the GPU does not report them
+	Lease     string          // "12m", "" without a lease
 }
 
 // Text returns all but the name in one line.

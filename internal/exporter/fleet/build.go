@@ -75,6 +75,11 @@ func (o observed) report() Report {
 	// Metrics of a web without a database show no waiting steps.
 	known := o.waiting != nil && (len(out.Waiting) > 0 || o.site.Problem == "")
 	out.Summary = SummaryOf(out, known)
+	var waiting map[string]int
+	if known {
+		waiting = o.waitingByKind(out.Workers)
+	}
+	out.Starts = StartsOf(out, waiting)
 	return out
 }
 

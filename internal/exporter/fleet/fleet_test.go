@@ -80,6 +80,7 @@ func TestFleetShowsWhoHasWhichGPU(t *testing.T) {
 	require.Equal(t, []Waiting{{Team: "main", Type: "task", Tags: "gfx=gfx90a_gpu", Steps: 2, Reason: "1 of 3 GPUs free: at the limit of tasks, or about to start",
 		Since: &first, Builds: []Build{{Pipeline: "rocm", Job: "wait", Build: "3", URL: "https://ci.example.com/builds/43"}}}}, r.Waiting)
 	require.Equal(t, []Covered{{Arch: "gfx90a", GPUs: 3, Quarantined: 1, Workers: 1}, {Arch: "gfx942", Required: true}}, r.Coverage)
+	require.Equal(t, []Start{{"gfx90a", Maybe, "1 of 3 GPUs is free, but 2 tasks wait"}, {"gfx942", No, "no worker has one"}}, r.Starts)
 	require.Equal(t, []TeamUsage{{Team: "main", Hours: .008, Energy: .002}}, r.Today.Teams, "30 s and 6000 J")
 	require.Equal(t, .4, *r.History.Load[points-1])
 	require.Equal(t, 2., *r.History.Waiting[points-1])

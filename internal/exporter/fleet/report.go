@@ -27,6 +27,7 @@ type Report struct {
 	Concourse Concourse `json:"concourse"`
 	Dashboard string    `json:"dashboard,omitempty"` // URL of the GPUs' dashboard
 	Problem   string    `json:"problem,omitempty"`   // why the list of workers is missing or old
+	Starts    []Start   `json:"starts"`              // by kind of GPU
 	Summary   Summary   `json:"summary"`
 	Workers   []Worker  `json:"workers"`
 	Waiting   []Waiting `json:"waiting"`

@@ -21,6 +21,7 @@ import (
 var enums = map[reflect.Type]any{
 	reflect.TypeFor[health.State]():     api.States,
 	reflect.TypeFor[Use]():              []Use{Free, Leased, InUse, Quarantined, OnProbation, Unknown},
+	reflect.TypeFor[Answer]():           []Answer{Yes, No, Maybe},
 	reflect.TypeFor[quarantine.State](): []quarantine.State{quarantine.InService, quarantine.Quarantined, quarantine.OnProbation},
 	reflect.TypeFor[quarantine.Actor](): []quarantine.Actor{quarantine.ByHealth, quarantine.ByHand},
 }
@@ -37,6 +38,7 @@ func TestAPIHasNoNullLists(t *testing.T) {
 		require.NotNil(t, r.Workers)
 		require.NotNil(t, r.Waiting)
 		require.NotNil(t, r.Coverage)
+		require.NotNil(t, r.Starts)
 	}
 	require.NotNil(t, reportOf([]gpu{{}}).Workers[0].GPUs[0].Holders)
 }

@@ -19,6 +19,7 @@ import (
 type view struct {
 	Report
 	Title, Heading, Clock string
+	Jobs                  []job
 	Numbers               []number
 	Strip                 []shownWorker
 	WithoutGPUs           string
@@ -99,6 +100,9 @@ func viewOf(r Report, now time.Time) view {
 	}
 	if v.Title = v.Heading; r.Summary.Critical > 0 {
 		v.Title = fmt.Sprintf("(%d critical) %s", r.Summary.Critical, v.Heading)
+	}
+	for _, s := range r.Starts {
+		v.Jobs = append(v.Jobs, jobOf(s))
 	}
 	v.Numbers = numbersOf(r.Summary)
 	uses := map[string]*shownUse{}
