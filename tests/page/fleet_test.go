@@ -153,6 +153,26 @@ func sickFleet(gpus int) fleet.Report {
 	return r
 }
 
+// longFleet has names without a space in them.
+func longFleet() fleet.Report {
+	r := sickFleet(16)
+	const name = "the-machine-learning-compilers-group-with-a-name-that-nobody-shortened"
+	for i := range r.Workers {
+		r.Workers[i].Unit = name + fmt.Sprintf("/%d", i)
+		for j := range r.Workers[i].GPUs {
+			g := &r.Workers[i].GPUs[j]
+			g.GFX = "gfx90a"
+			for k := range g.Holders {
+				h := &g.Holders[k]
+				h.Team, h.Pipeline, h.Job, h.Step = name, name, name, name
+			}
+		}
+	}
+	r.Concourse.URL = "https://" + name + ".example.com"
+	r.Waiting[0].Tags, r.Waiting[0].Reason, r.Waiting[0].Team = name, "no worker has "+name, name
+	return r
+}
+
 // madeFleet serves the page with made-up workers.
 func madeFleet(t *testing.T, r fleet.Report) string {
 	t.Helper()
@@ -197,11 +217,12 @@ func TestBrowserShowsAFleetOfAnySize(t *testing.T) {
 	b := newBrowser(t)
 	pictures := os.Getenv("PICTURES") // a folder, to look at them
 	all := map[string]fleet.Report{"none": emptyFleet, "1": fleetOf(1), "8": fleetOf(8), "64": fleetOf(64), "512": fleetOf(512),
-		"16 sick": sickFleet(16), "512 sick": sickFleet(512)}
+		"16 sick": sickFleet(16), "512 sick": sickFleet(512), "long names": longFleet()}
 	eachFleet(t, b, all, allViews, func(t *testing.T, v view) {
-		var size struct{ Width, Strip int }
-		b.eval(`({ Width: document.documentElement.scrollWidth, Strip: Math.round(document.getElementById("strip").getBoundingClientRect().bottom) })`, &size)
+		var size struct{ Width, Strip, Wide int }
+		b.eval(`({ Width: document.documentElement.scrollWidth, Wide: [...document.querySelectorAll("table")].filter((t) => t.offsetWidth > t.parentElement.clientWidth).length, Strip: Math.round(document.getElementById("strip").getBoundingClientRect().bottom) })`, &size)
 		require.LessOrEqual(t, size.Width, v.width, "nothing is beside the screen")
+		require.Zero(t, size.Wide, "no table covers another section")
 		if v.width == 1440 {
 			require.LessOrEqual(t, size.Strip, v.height, "all GPUs are on one screen")
 		}

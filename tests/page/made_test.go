@@ -139,6 +139,23 @@ func gpus(n int) (all []api.Status) {
 	return all
 }
 
+// longNames are GPUs of a run with a long title and a process of which the name has no space.
+func longNames() []api.Status {
+	all := gpus(4)
+	const title = "ada/the-machine-learning-compilers-group: a job with a long name, step 3 of 14, attempt 2 (merge queue)"
+	for i := range all {
+		all[i].Name = "AMD Instinct MI300X OAM with a board name that its maker made long"
+	}
+	all[0].Lease.Container, all[0].Lease.Title, all[0].Lease.Kind = "run-4f1c0a2b91d3", title, lease.Run
+	all[0].Users[0].Container = "run-4f1c0a2b91d3"
+	for k, name := range []string{"pytest-xdist-wo", "torch._inductor", "hipBLASLt-bench"} {
+		all[0].Processes = append(all[0].Processes[:k:k], usage.Process{PID: 4194301 + k, Name: name, Container: "run-4f1c0a2b91d3", Memory: 1e9})
+	}
+	all[1].Users, all[1].Lease = []api.User{{Processes: 1}}, nil
+	all[1].Processes = []usage.Process{{PID: 4194300, Name: "Xorg", Screen: true, Memory: 1e8}}
+	return all
+}
+
 // eightGPUs are one that is critical and quarantined, one that is on probation, and one that is hot.
 func eightGPUs() []api.Status {
 	all := gpus(8)

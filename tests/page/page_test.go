@@ -108,7 +108,7 @@ func eachView(t *testing.T, b *browser, most int, views []view, check func(t *te
 	for i := range 8 {
 		divided[16+i] = out(divided[16+i], quarantine.Quarantined)
 	}
-	for name, all := range map[string][]api.Status{"none": nil, "1": workstation(), "4": gpus(4), "8": gpus(8), "8 partitions": partitions(8),
+	for name, all := range map[string][]api.Status{"none": nil, "1": workstation(), "4": gpus(4), "4 long names": longNames(), "8": gpus(8), "8 partitions": partitions(8),
 		"8, one quarantined": eight, fmt.Sprint(most): many, fmt.Sprint(most, " partitions"): divided} {
 		url := made(t, all)
 		for _, v := range views {

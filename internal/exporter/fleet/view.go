@@ -313,7 +313,7 @@ func brokenOf(g GPU, where place, now time.Time) (b broken, ok bool) {
 }
 
 func archOf(c Covered) shownArch {
-	a := shownArch{Covered: c, Class: string(health.Healthy), Mark: "✓", State: "available"}
+	a := shownArch{Covered: c, Class: string(health.Healthy), Mark: "✓", State: "a worker has it"}
 	switch {
 	case c.Required && c.GPUs == 0:
 		a.Class, a.Mark, a.State = string(health.Critical), "✕", "no worker has it"
