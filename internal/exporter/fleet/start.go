@@ -66,8 +66,8 @@ func (c *census) add(w Worker, g GPU, known bool) {
 	}
 }
 
-// StartsOf returns an answer for each kind of GPU that a worker has or that is required. waiting
-// has the number of tasks by kind that wait for a worker; nil: unknown.
+// StartsOf returns an answer for each kind of GPU that a worker has or that is required, the best
+// first. waiting has the number of tasks by kind that wait for a worker; nil: unknown.
 func StartsOf(r Report, waiting map[string]int) []Start {
 	kinds := map[string]*census{}
 	for _, c := range r.Coverage {
@@ -93,6 +93,10 @@ func StartsOf(r Report, waiting map[string]int) []Start {
 		}
 		out = append(out, s)
 	}
+	order := []Answer{Yes, Maybe, No}
+	slices.SortStableFunc(out, func(a, b Start) int {
+		return cmp.Compare(slices.Index(order, a.Now), slices.Index(order, b.Now))
+	})
 	return out
 }
 

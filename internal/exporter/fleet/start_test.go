@@ -53,10 +53,10 @@ func TestPageAnswersWhetherAJobCanStart(t *testing.T) {
 	}
 
 	r := Report{Time: hosttest.Now, Workers: []Worker{running(of("", Free)), stalled, {Answered: true, GPUs: []GPU{{Vendor: "nvidia", Use: Leased}}}}}
-	require.Equal(t, []Start{{"NVIDIA", No, "its only GPU is in use"}, {a, Maybe, "2 of 2 GPUs are free, but Concourse does not answer"},
-		{"other GPUs", Maybe, "1 of 1 GPU is free, but Concourse does not answer"}}, StartsOf(r, nil))
+	require.Equal(t, []Start{{a, Maybe, "2 of 2 GPUs are free, but Concourse does not answer"},
+		{"other GPUs", Maybe, "1 of 1 GPU is free, but Concourse does not answer"}, {"NVIDIA", No, "its only GPU is in use"}}, StartsOf(r, nil))
 	r.Concourse.Time = &hosttest.Now
-	require.Equal(t, Start{"other GPUs", Maybe, "1 of 1 GPU is free, but the number of waiting tasks is unknown"}, StartsOf(r, nil)[2])
+	require.Equal(t, Start{"other GPUs", Maybe, "1 of 1 GPU is free, but the number of waiting tasks is unknown"}, StartsOf(r, nil)[0])
 }
 
 // A task that may run on several kinds waits for each. A get needs no GPU.
