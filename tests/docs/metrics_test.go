@@ -69,6 +69,31 @@ func TestMetricsPageIsTheExportersTable(t *testing.T) {
 	hosttest.Golden(t, filepath.Join(root, metricsPage), page)
 }
 
+// The metrics of the first release have one line of the changelog together. Its list is never extended.
+func TestNewMetricsHaveAFixtureAndALineOfTheChangelog(t *testing.T) {
+	first := strings.Fields(readFile(t, "tests/docs/testdata/first-metrics.txt"))
+	shown := readFile(t, "CHANGELOG.md")
+	var tests strings.Builder
+	for _, pattern := range []string{"internal/exporter/testdata/*.prom", "internal/exporter/*_test.go", "internal/exporter/series/*_test.go"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			name, err := filepath.Rel(root, file)
+			require.NoError(t, err)
+			tests.WriteString(readFile(t, name))
+		}
+	}
+	for _, f := range series.Families {
+		if slices.Contains(first, f.Name) {
+			continue
+		}
+		whole := regexp.MustCompile(`\b` + f.Name + `\b`)
+		require.True(t, whole.MatchString(shown), "CHANGELOG.md lacks a line with %s", f.Name)
+		require.True(t, whole.MatchString(tests.String()), "no fixture and no test of internal/exporter has %s", f.Name)
+	}
+}
+
 func TestEveryLabelOfAMetricIsExplained(t *testing.T) {
 	want := slices.Clone(ofEveryGPU)
 	for _, f := range series.Families {

@@ -114,15 +114,17 @@ func column(md, heading string) (texts []string) {
 	return texts
 }
 
-// maxWords is the number of words that README.md and the pages of docs may have together.
-// The generated tables are among them.
-const maxWords = 47800
+// maxWords is the number of words that README.md and the pages of docs may have together, without
+// the generated tables: a new metric has its row.
+const maxWords = 41233
+
+var generated = regexp.MustCompile(`(?s)<!-- made: .*?<!-- end -->`)
 
 func TestPagesFitTheirBudget(t *testing.T) {
 	words := 0
 	for page, md := range pages(t) {
 		if page == "README.md" || strings.HasPrefix(page, "docs/") {
-			words += len(strings.Fields(md))
+			words += len(strings.Fields(generated.ReplaceAllString(md, "")))
 		}
 	}
 	t.Logf("%d words", words)

@@ -92,7 +92,8 @@ func (f *Fleet) prepare(s jobexporter.Surroundings, mux *http.ServeMux) {
 	f.recall()
 	now := f.now().UTC().Truncate(time.Second)
 	f.report = &Report{Version: f.version, Time: now, Workers: []Worker{}, Waiting: []Waiting{},
-		Coverage: []Covered{}, Starts: []Start{}, Today: Today{Since: now, Teams: []TeamUsage{}}, History: f.history.report(),
+		Coverage: []Covered{}, Starts: []Start{}, Today: Today{Since: now, Teams: []TeamUsage{}},
+		History: f.history.report(),
 		Problem: "no worker has been asked yet"}
 	pages := metricsserver.NewMux("concourse-exporter")
 	f.handle(pages)

@@ -28,7 +28,7 @@ type chart struct {
 // chartsOf returns the charts of a GPU, the most important first.
 func chartsOf(gpus []api.Status) (out []chart) {
 	s, h := &gpus[0], gpus[0].History
-	text := func(c term.Cell) string { return c.Text }
+	text := func(value, limit *float64) string { return ofLimit(value, limit, never, never).Text }
 	if s.Partitions <= 1 { // otherwise the load is that of the first partition
 		load := "-"
 		if s.Activity != nil {
@@ -41,8 +41,8 @@ func chartsOf(gpus []api.Status) (out []chart) {
 		memory = gib(s.MemoryUsed, s.MemoryTotal)
 	}
 	out = append(out, chart{"VRAM " + memory + " GiB", h.Memory, s.MemoryTotal},
-		chart{"power " + text(ofLimit(s.Power, s.PowerCap, never, never)) + " W", h.Power, s.PowerCap},
-		chart{text(ofLimit(s.Temperature, s.TemperatureLimit, never, never)) + " °C", h.Temperature, s.TemperatureLimit})
+		chart{"power " + text(s.Power, s.PowerCap) + " W", h.Power, s.PowerCap},
+		chart{text(s.Temperature, s.TemperatureLimit) + " °C", h.Temperature, s.TemperatureLimit})
 	out[0].title = "GPU " + indexes(gpus) + " in the last 15 min: " + out[0].title
 	return out
 }
