@@ -32,6 +32,8 @@ type Device struct {
 	Exclusion string    // why claims do not get it, as a text that follows its name; "" if they do
 	Cause     string    // the cause of its quarantine in a word: "hang", "by_hand"; "" without one
 	Since     time.Time // of its quarantine
+	// RecentFaults counts its faults in service within a day; nil if no unit records them.
+	RecentFaults *int
 }
 
 // Label returns the device's name in texts for people.
@@ -50,8 +52,11 @@ func LookAtNode(r host.Root, config string, now func() time.Time, before Node) (
 	n.KFD, n.Leases, n.States = n.seen.kfd, n.seen.leases, n.seen.states
 	for _, d := range n.seen.devices {
 		one := Device{Slot: d.Slot, Style: d.style, Exclusion: d.exclusion}
-		if q := record.Find(d.id()); q != nil && q.QuarantinedSince != nil && d.exclusion != "" {
-			one.Cause, one.Since = strings.ReplaceAll(q.ShortReason(), " ", "_"), *q.QuarantinedSince
+		if q := record.Find(d.id()); q != nil {
+			one.RecentFaults = new(len(q.RecentStrikes(now())))
+			if q.QuarantinedSince != nil && d.exclusion != "" {
+				one.Cause, one.Since = strings.ReplaceAll(q.ShortReason(), " ", "_"), *q.QuarantinedSince
+			}
 		}
 		g := slices.IndexFunc(n.seen.all, func(g gpu.GPU) bool { return g.Address() == d.id() })
 		n.Devices, n.GPUs = append(n.Devices, one), append(n.GPUs, n.seen.all[g])

@@ -207,7 +207,7 @@ func (g *GPU) step(l Look, state health.State) {
 // recordStrike quarantines for a fault that is a strike: a fault in service, which can fail
 // a build, or a failed health check.
 func (g *GPU) recordStrike(f health.Fault, at time.Time) {
-	g.Strikes = append(g.recentStrikes(at), at)
+	g.Strikes = append(g.RecentStrikes(at), at)
 	g.quarantine(f, at)
 	g.ManualReturn = len(g.Strikes) > maxStrikes
 }
@@ -221,8 +221,8 @@ func (g *GPU) quarantine(f health.Fault, at time.Time) {
 	g.move(Quarantined, describe(f), at)
 }
 
-// recentStrikes returns the strikes within strikeTime.
-func (g *GPU) recentStrikes(at time.Time) (recent []time.Time) {
+// RecentStrikes returns the strikes within strikeTime.
+func (g *GPU) RecentStrikes(at time.Time) (recent []time.Time) {
 	for _, s := range g.Strikes {
 		if at.Sub(s).Abs() < strikeTime {
 			recent = append(recent, s)

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"maps"
 	"path"
 	"reflect"
 	"regexp"
@@ -41,8 +42,8 @@ func nameOf(d deviceplugin.Device) string {
 // a driver that was loaded again.
 const reread = time.Minute
 
-// devices returns the GPUs as slices have them. Each round computes the taints alone. The caller
-// holds mu.
+// devices returns the GPUs as slices have them. Each round computes the taints and the faults
+// alone, which change a few times a day. The caller holds mu.
 func (d *driver) devices() []resourceapi.Device {
 	if !reflect.DeepEqual(d.seen.GPUs, d.read) || d.now().Sub(d.readAt) > reread {
 		d.untainted = []resourceapi.Device{}
@@ -59,6 +60,10 @@ func (d *driver) devices() []resourceapi.Device {
 	all := append([]resourceapi.Device{}, d.untainted...)
 	for i := range all {
 		all[i].Taints = d.taints(i)
+		if n := d.seen.Devices[i].RecentFaults; n != nil {
+			all[i].Attributes = maps.Clone(all[i].Attributes)
+			list(all[i].Attributes).number("recentFaults", int64(*n))
+		}
 	}
 	return all
 }

@@ -181,6 +181,35 @@ func TestQuarantineIsATaint(t *testing.T) {
 	require.Empty(t, d.devices()[0].Taints, "in service again")
 }
 
+// A claim can avoid a GPU that is back in service. Looks that find no other fault change no slice.
+func TestRecentFaultsAreAnAttribute(t *testing.T) {
+	r := hosttest.ManyGPUs(t, 2)
+	d, _ := started(t, r)
+	at := time.Date(2026, 11, 29, 9, 0, 0, 0, time.UTC)
+	d.now = func() time.Time { return at }
+	look := func(strikes ...time.Time) []resourceapi.Device {
+		require.NoError(t, quarantine.RecordFile.Write(r, quarantine.Record{At: at, Policy: quarantine.Auto, GPUs: []quarantine.GPU{
+			{Ref: quarantine.Ref{Name: gpu0}, State: quarantine.InService, Strikes: strikes}}}))
+		d.turn(context.Background())
+		return d.devices()
+	}
+	faults := func(one resourceapi.Device) *int64 { return one.Attributes["recentFaults"].IntValue }
+	require.Nil(t, faults(d.devices()[0]), "no unit records them")
+	well := look()
+	require.Equal(t, new(int64(0)), faults(well[0]))
+	require.Nil(t, faults(well[1]), "not in the record")
+	first := at
+	ill := look(first)
+	require.Equal(t, new(int64(1)), faults(ill[0]))
+	for range 100 {
+		at = at.Add(time.Second)
+		require.Equal(t, ill, look(first))
+	}
+	require.Equal(t, new(int64(2)), faults(look(first, at)[0]))
+	at = at.Add(24 * time.Hour)
+	require.Equal(t, well, look(first, at.Add(-24*time.Hour)), "a day later")
+}
+
 // What the device plugin gave its pods before stays theirs.
 func TestGPUOfAnotherHolderIsATaint(t *testing.T) {
 	d, _ := started(t, hosttest.ManyGPUs(t, 2))
