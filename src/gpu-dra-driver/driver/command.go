@@ -1,18 +1,20 @@
 package driver
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -56,18 +58,17 @@ func newCommand(version string, run func(o options) error) *cobra.Command {
 		"the kubelet's `directory` (its --root-dir), which has plugins and plugins_registry")
 	fs.StringVar(&o.config, "config", oci.DefaultConfig, "`file` with a unit's GPUs and leases; if it is missing or "+
 		"empty, all GPUs are offered")
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` with the credentials of the cluster, mode 0600; in a pod, "+
-		"its account's by default")
-	fs.StringVar(&o.node, "node-name", os.Getenv("NODE_NAME"), "`name` of this node in the cluster; $NODE_NAME or the "+
-		"host's name by default")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` with the credentials of the cluster, mode 0600; by default "+
+		"those of the pod's account or of the kubelet")
+	fs.StringVar(&o.node, "node-name", os.Getenv("NODE_NAME"), "`name` of this node in the cluster; by default "+
+		"$NODE_NAME, the kubelet's by its credentials, or the host's")
 	fs.BoolVar(&o.evict, "evict", false, "have pods evicted from a GPU that is quarantined (NoExecute)")
 	fs.IntVar(&o.replicas, "replicas", 1, "let up to `N` claims of class shared.gpu.amd.com have each shared GPU at the "+
 		"same time; the GPU divides its time between them, and nothing limits their memory")
 	fs.StringVar(&o.sharedGPUs, "shared-gpus", "all", "`GPUs` that --replicas shares: all, or indexes, PCI addresses and "+
 		"unique ids with commas")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		hostname, err := os.Hostname()
-		o.node = cmp.Or(o.node, strings.ToLower(hostname))
+		var err error
 		switch {
 		case o.replicas < 1 || o.replicas > deviceplugin.MaxReplicas:
 			err = fmt.Errorf("invalid value %d for flag --replicas: want 1 to %d", o.replicas, deviceplugin.MaxReplicas)
@@ -82,9 +83,23 @@ func newCommand(version string, run func(o options) error) *cobra.Command {
 	return c
 }
 
-// client connects to the cluster. It refuses credentials that other users can read.
+// kubeletConfigs has the kubelet's own credentials, by the program that made them: kubeadm and
+// Canonical Kubernetes, RKE2, k3s, MicroK8s. The API server lets them change the slices of this
+// node, and read the claims of its pods.
+var kubeletConfigs = []string{"/etc/kubernetes/kubelet.conf", "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
+	"/var/lib/rancher/k3s/agent/kubelet.kubeconfig", "/var/snap/microk8s/current/credentials/kubelet.config"}
+
+// client connects to the cluster. It refuses named credentials that other users can read.
 func (o options) client() (kubernetes.Interface, error) {
-	if o.kubeconfig != "" {
+	switch {
+	case o.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "": // not in a pod
+		i := slices.IndexFunc(kubeletConfigs, o.root.Exists)
+		if i < 0 {
+			return nil, fmt.Errorf("cannot find the kubelet's credentials: none of %s; name a file with --kubeconfig",
+				strings.Join(kubeletConfigs, ", "))
+		}
+		o.kubeconfig = o.root.Path(kubeletConfigs[i])
+	case o.kubeconfig != "":
 		st, err := os.Stat(o.kubeconfig)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the credentials of the cluster: %w", err)
@@ -101,6 +116,24 @@ func (o options) client() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
+// nodeName returns the name of this node in the cluster. It can differ from the host's, and a
+// kubelet's credentials have it.
+func (o options) nodeName(ctx context.Context, client kubernetes.Interface) (string, error) {
+	if o.node != "" {
+		return o.node, nil
+	}
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("cannot find the name of this node in the cluster: %w", err)
+	}
+	if name, is := strings.CutPrefix(review.Status.UserInfo.Username, "system:node:"); is {
+		return name, nil
+	}
+	hostname, err := os.Hostname()
+	return strings.ToLower(hostname), err
+}
+
 // interval is the time between two looks at the machine.
 const interval = time.Second
 
@@ -108,6 +141,9 @@ const interval = time.Second
 func serve(ctx context.Context, o options, log io.Writer) error {
 	client, err := o.client()
 	if err != nil {
+		return err
+	}
+	if o.node, err = o.nodeName(ctx, client); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -262,6 +262,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--replicas=101"}, 2, "invalid value 101 for flag --replicas: want 1 to 100"},
 		{[]string{"--nope"}, 2, "unknown flag: --nope; see gpu-dra-driver --help"},
 		{[]string{"--kubeconfig=" + world}, 1, "other users can read it; run: chmod 600 " + world},
+		{[]string{"--path.root=" + t.TempDir()}, 1, "cannot find the kubelet's credentials: none of /etc/kubernetes/kubelet.conf, "},
 		{[]string{"--kubeconfig=/none"}, 1, "cannot read the credentials of the cluster"},
 	} {
 		var out bytes.Buffer
