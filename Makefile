@@ -37,7 +37,7 @@ E2E_FILES = $(shell grep -rl --include='*_test.go' '^//go:build.*e2e' tests)
 E2E_PACKAGES = $(addprefix ./tests/,release concourse page packages container) $(addprefix ./,$(patsubst %/,%,$(sort $(dir $(E2E_FILES)))))
 E2E_TESTS = $(shell grep -ho '^func Test[A-Za-z0-9_]*' $(E2E_FILES) | sed 's/func //' | grep -vx TestMain | paste -sd'|')
 
-PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin pebble
+PROGRAMS := dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin gpu-dra-driver pebble
 PACKER = go run -buildvcs=false ./tools/charmpack/cmd
 TOOL = go tool -modfile=tools/pinned/go.mod
 # The compiler and staticcheck need a fifth less processor time if they collect garbage less often.
@@ -77,14 +77,17 @@ need-build: need-go
 build: $(PROGRAMS) ## the programs of the charm, in bin/ (GOARCH=arm64: bin/arm64/)
 
 dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: PACKAGE = ./src/$@
-dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin: X = $(LINKED)
+dispatch runc-amd-wrapper rocm-exporter concourse-exporter gpu-baseline gpu-device-plugin gpu-dra-driver: X = $(LINKED)
 pebble: PACKAGE = github.com/canonical/pebble/cmd/pebble
 pebble: X = -X github.com/canonical/pebble/cmd.Version=$$(go list -m -f '{{.Version}}' github.com/canonical/pebble)
 # Without grpc's tracing pages, which nobody serves: a quarter less.
-gpu-device-plugin: TAGS = -tags grpcnotrace
+gpu-device-plugin gpu-dra-driver: TAGS = -tags grpcnotrace
+# A module of its own, with a larger tree than that of all other programs together.
+gpu-dra-driver: IN = -C src/gpu-dra-driver
+gpu-dra-driver: PACKAGE = .
 $(PROGRAMS): need-build
 	@echo "go build $(BIN)/$@"
-	@GOOS=linux GOARCH=$(GOARCH) $(LESS_GC) go build $(TAGS) -buildvcs=false -ldflags "-s -w $(X)" -o $(BIN)/$@ $(PACKAGE)
+	@GOOS=linux GOARCH=$(GOARCH) $(LESS_GC) go build $(IN) $(TAGS) -buildvcs=false -ldflags "-s -w $(X)" -o $(abspath $(BIN))/$@ $(PACKAGE)
 
 sandbox: need-build
 	@echo "go build bin/sandbox"
@@ -153,7 +156,7 @@ test-controller: progress ## the charm on a controller of Juju 4.1 with LXD; nee
 
 # k8s/ and containerd/ below it are modules of their own, and kept by the cache folder as
 # well; KUBERNETES_CACHED_ONLY=1 skips if there is nothing. The DRA driver is a module of its
-# own too, because neither the charm nor importers of amdgpu should have its dependencies.
+# own too, because neither dispatch nor importers of amdgpu should have its dependencies.
 test-kubernetes: progress ## pods on stand-in GPUs under Kubernetes 1.37; needs root, builds it at first
 	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh
 	cd src/gpu-dra-driver && $(LESS_GC) go vet -buildvcs=false ./... && $(IN_MEMORY) $(GOTEST) ./...

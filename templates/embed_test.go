@@ -29,10 +29,11 @@ func TestLauncherPutsTheWrapperFirst_D48_D51(t *testing.T) {
 // systemd would remove the reports and leases of others with the folder.
 func TestEndedServiceLeavesTheFolderInRun(t *testing.T) {
 	for name, state := range map[string]bool{"concourse-pebble": true, "concourse-task-recorder": true,
-		"concourse-gpu-device-plugin": false, "../tools/packages/gpukit/gpukit-cdi": false} {
+		"concourse-gpu-device-plugin": false, "concourse-gpu-dra-driver": false, "../tools/packages/gpukit/gpukit-cdi": false} {
 		unit, err := os.ReadFile(name + ".service")
 		require.NoError(t, err)
-		require.Contains(t, string(unit), "\nRuntimeDirectory="+path.Base(wellknown.RunDir)+"\nRuntimeDirectoryPreserve=yes\n", name)
+		require.Contains(t, string(unit), "\nRuntimeDirectoryPreserve=yes\n", name)
+		require.Regexp(t, "\nRuntimeDirectory="+path.Base(wellknown.RunDir)+"( cdi)?\n", string(unit), name)
 		line := "\nStateDirectory=" + path.Base(wellknown.StateDir) + "\n"
 		if state {
 			require.Contains(t, string(unit), line, name)

@@ -69,8 +69,8 @@ func (c *Charm) Check(ctx context.Context, want Desired, services Services) []st
 	if want.Web.Jobs {
 		add(c.CheckJobs(ctx))
 	}
-	if want.Worker.Kubernetes {
-		add(c.CheckKubernetes(ctx))
+	if unit := want.Worker.Kubernetes; unit != "" {
+		add(c.CheckKubernetes(ctx, unit))
 	}
 	if want.Worker.Watches {
 		all, unknown := c.ReadGPUs(ctx, services)
@@ -186,14 +186,14 @@ func (c *Charm) noteCauses(want worker.Worker, notes []plan.Note) []status.Cause
 	return causes
 }
 
-// CheckKubernetes returns why pods cannot use the GPUs of this unit, or nil. The plugin
-// reports its state with the kubelet through systemd.
-func (c *Charm) CheckKubernetes(ctx context.Context) *status.Cause {
+// CheckKubernetes returns why pods cannot use the GPUs of this unit, or nil. The service reports
+// its state with the kubelet through systemd.
+func (c *Charm) CheckKubernetes(ctx context.Context, unit string) *status.Cause {
 	const no = "no GPUs for Kubernetes: "
 	out, err := c.Host.Run(ctx, host.Command{ReadOnly: true, Deadline: 30 * time.Second,
-		Argv: []string{"systemctl", "show", "--property=ActiveState,StatusText,StatusErrno", worker.PluginUnit}})
+		Argv: []string{"systemctl", "show", "--property=ActiveState,StatusText,StatusErrno", unit}})
 	if err != nil {
-		return c.withJournal(worker.PluginUnit, status.Warn(no+"%v", err))
+		return c.withJournal(unit, status.Warn(no+"%v", err))
 	}
 	properties := map[string]string{}
 	for line := range strings.Lines(string(out)) {
@@ -202,10 +202,10 @@ func (c *Charm) CheckKubernetes(ctx context.Context) *status.Cause {
 	}
 	switch {
 	case properties["ActiveState"] != "active":
-		return c.withJournal(worker.PluginUnit, status.Warn(no+"%s is %s", worker.PluginUnit,
+		return c.withJournal(unit, status.Warn(no+"%s is %s", unit,
 			properties["ActiveState"]))
 	case properties["StatusErrno"] != "0" && properties["StatusErrno"] != "":
-		return c.withJournal(worker.PluginUnit, status.Warn(no+"%s", properties["StatusText"]).
+		return c.withJournal(unit, status.Warn(no+"%s", properties["StatusText"]).
 			Explain("without Kubernetes here set kubernetes=off"))
 	}
 	return nil

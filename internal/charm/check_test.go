@@ -95,7 +95,7 @@ func TestKubernetesIsCheckedThroughThePluginsStatus(t *testing.T) {
 		run := hosttest.NewRunner(t)
 		run.Answer("systemctl show", said)
 		c := &Charm{Host: host.Host{Runner: run}, Event: juju.Event{Unit: "gpu/0"}}
-		if cause := c.CheckKubernetes(t.Context()); cause == nil {
+		if cause := c.CheckKubernetes(t.Context(), worker.PluginUnit); cause == nil {
 			require.Empty(t, want)
 		} else {
 			require.Equal(t, want, cause.String())

@@ -158,7 +158,7 @@ func (c *Charm) showUnits(ctx context.Context) func() (map[string]resource.UnitS
 	done := make(chan answer, 1)
 	go func() {
 		units, err := resource.ShowUnits(ctx, c.Host, concourse.Unit, concourse.WebUnit, role.PebbleUnit,
-			worker.RefreshUnit, worker.RefreshService, worker.PluginUnit, worker.RecorderUnit)
+			worker.RefreshUnit, worker.RefreshService, worker.PluginUnit, worker.DriverUnit, worker.RecorderUnit)
 		done <- answer{units, err}
 	}()
 	return func() (map[string]resource.UnitState, error) {

@@ -196,6 +196,7 @@ func workerWires() []wire {
 		{"worker", "container-engines", "docker,podman", "engines.Unit", "Engines:[docker podman]", nil},
 		{"worker", "container-engines", "docker", wrapper, `"containers":"requested"`, nil},
 		{"worker", "kubernetes", "off", "concourse-gpu-device-plugin.service", "kubernetes=off", nil},
+		{"worker", "kubernetes", "claims", "concourse-gpu-device-plugin.service", "kubernetes=claims", nil},
 		{"worker", "kubernetes", "off", nodelabels.File, "!amd.com/gpu=true", nil},
 		{"worker", "gpu-quarantine", "off", wrapper, "!" + quarantine.AdmissionFile, nil},
 		{"worker", "task-env", "A=b", wrapper, `"A":"b"`, nil},

@@ -35,7 +35,7 @@ func TestCharmOfThisMachineRuns(t *testing.T) {
 	})
 	t.Run("the other programs start", func(t *testing.T) {
 		for _, argv := range [][]string{
-			{"dispatch", "--version"}, {"bin/rocm-exporter", "--version"}, {"bin/concourse-exporter", "--version"}, {"bin/gpu-baseline", "--version"}, {"bin/gpu-device-plugin", "--version"}, {"bin/pebble", "version", "--client"},
+			{"dispatch", "--version"}, {"bin/rocm-exporter", "--version"}, {"bin/concourse-exporter", "--version"}, {"bin/gpu-baseline", "--version"}, {"bin/gpu-device-plugin", "--version"}, {"bin/gpu-dra-driver", "--version"}, {"bin/pebble", "version", "--client"},
 		} {
 			out, err := exec.Command(filepath.Join(dir, argv[0]), argv[1:]...).CombinedOutput()
 			require.NoError(t, err, "%s: %s", argv, out)
@@ -106,7 +106,7 @@ func TestD66CharmForArm64HoldsArm64Programs(t *testing.T) {
 		other, machine = "amd64", elf.EM_X86_64
 	}
 	dir := unpack(t, makeCharm(t, other))
-	for _, name := range []string{"dispatch", "bin/runc-amd-wrapper", "bin/rocm-exporter", "bin/concourse-exporter", "bin/gpu-baseline", "bin/gpu-device-plugin", "bin/pebble"} {
+	for _, name := range []string{"dispatch", "bin/runc-amd-wrapper", "bin/rocm-exporter", "bin/concourse-exporter", "bin/gpu-baseline", "bin/gpu-device-plugin", "bin/gpu-dra-driver", "bin/pebble"} {
 		f, err := elf.Open(filepath.Join(dir, name))
 		require.NoError(t, err, name)
 		require.Equal(t, machine, f.Machine, name)

@@ -35,9 +35,16 @@ func TestRemovedUnitLeavesNothingItInstalled(t *testing.T) {
 			u.hook("update-status")
 			require.True(t, u.Machine.Up(service))
 			require.NotContains(t, u.hook("update-status").Plan(), "plugin", "a second run plans nothing")
-			u.Model.Config["kubernetes"] = "off"
+			const driver = "concourse-gpu-dra-driver.service"
+			u.Model.Config["kubernetes"] = "claims"
 			u.hook("config-changed")
 			require.False(t, u.Machine.Up(service))
+			require.True(t, u.Machine.Up(driver))
+			require.NotContains(t, u.hook("update-status").Plan(), "driver", "a second run plans nothing")
+			u.Model.Config["kubernetes"] = "off"
+			u.hook("config-changed")
+			require.False(t, u.Machine.Up(driver))
+			require.False(t, u.Root.Exists("/opt/concourse-ci-machine/bin/gpu-dra-driver"))
 			require.False(t, u.Root.Exists("/opt/concourse-ci-machine/bin/gpu-device-plugin"))
 			u.Model.Config["kubernetes"] = "auto"
 			u.hook("config-changed")

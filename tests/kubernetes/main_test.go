@@ -90,7 +90,7 @@ func buildIn(dir string) error {
 	if err := suite.Build(dir, "./src/dispatch", "./src/runc-amd-wrapper", "./src/gpu-device-plugin", "./src/rocm-exporter"); err != nil {
 		return err
 	}
-	if err := suite.BuildIn(filepath.Join(hosttest.Source(), "src/gpu-dra-driver"), dir, "-tags=grpcnotrace", "."); err != nil {
+	if err := suite.Driver(dir); err != nil {
 		return err
 	}
 	c := exec.Command("make", "images", "IMAGE="+filepath.Join(dir, nodeArchive), "IMAGE_NAME="+nodeImage, "VERSION=1.0.0")

@@ -49,7 +49,7 @@ func (u *unit) up() {
 // showDrivers shows the fixture's list of drivers to services that look at GPUs and have a
 // protected hostname: systemd mounts a separate proc for them, with the kernel's list.
 const showDrivers = `cp /proc/devices /opt/fixture-devices
-for s in concourse-cdi-refresh concourse-gpu-device-plugin concourse-pebble concourse-task-recorder; do
+for s in concourse-cdi-refresh concourse-gpu-device-plugin concourse-gpu-dra-driver concourse-pebble concourse-task-recorder; do
 	mkdir -p /etc/systemd/system/$s.service.d
 	printf '[Service]\nBindReadOnlyPaths=/opt/fixture-devices:/proc/devices\n' >/etc/systemd/system/$s.service.d/fixture.conf
 done

@@ -23,7 +23,7 @@ import (
 const Pebble = "github.com/canonical/pebble/cmd/pebble"
 
 // unused are the charm's programs that no hook runs by itself.
-var unused = []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "pebble", "rocm-exporter", "runc-amd-wrapper"}
+var unused = []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "gpu-dra-driver", "pebble", "rocm-exporter", "runc-amd-wrapper"}
 
 // Build makes programs into a folder, statically linked as `make build` does. They are
 // packages as from the top of this repository, "./src/dispatch", or flags of go build.
@@ -41,11 +41,19 @@ func BuildIn(dir, into string, packages ...string) error {
 	return nil
 }
 
+// Driver builds the DRA driver, a module of its own, into a folder.
+func Driver(into string) error {
+	return BuildIn(filepath.Join(hosttest.Source(), "src/gpu-dra-driver"), into, "-tags=grpcnotrace", ".")
+}
+
 // Charm makes the charm's programs and the sandbox into dir/bin, and the charm, as
 // `make charm` unpacks, into dir/charm. More are packages and flags as Build has them.
 func Charm(dir string, more ...string) error {
 	if err := Build(filepath.Join(dir, "bin"), append(more, "./src/dispatch", "./src/runc-amd-wrapper", "./src/rocm-exporter",
 		"./src/concourse-exporter", "./src/gpu-baseline", "./src/gpu-device-plugin", "./tools/sandbox", Pebble)...); err != nil {
+		return err
+	}
+	if err := Driver(filepath.Join(dir, "bin")); err != nil {
 		return err
 	}
 	return Unpack(dir)

@@ -45,6 +45,7 @@ var programs = map[string]string{
 	"bin/concourse-exporter": "concourse-exporter",
 	"bin/gpu-baseline":       "gpu-baseline",
 	"bin/gpu-device-plugin":  "gpu-device-plugin",
+	"bin/gpu-dra-driver":     "gpu-dra-driver",
 	"bin/pebble":             "pebble",
 }
 

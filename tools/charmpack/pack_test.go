@@ -36,7 +36,7 @@ func TestZipKeepsLinksAndRunBits(t *testing.T) {
 		content[f.Name] = string(b)
 	}
 	for name, want := range map[string]fs.FileMode{
-		"dispatch": 0o755, "bin/pebble": 0o755, "bin/rocm-exporter": 0o755, "bin/concourse-exporter": 0o755, "bin/gpu-baseline": 0o755, "bin/gpu-device-plugin": 0o755,
+		"dispatch": 0o755, "bin/pebble": 0o755, "bin/rocm-exporter": 0o755, "bin/concourse-exporter": 0o755, "bin/gpu-baseline": 0o755, "bin/gpu-device-plugin": 0o755, "bin/gpu-dra-driver": 0o755,
 		"bin/runc-amd-wrapper": 0o755, "hooks/install": 0o755, "metadata.yaml": 0o644,
 		"src/grafana_dashboards/a.json": 0o644, "src/prometheus_alert_rules/a.yaml": 0o644, "src/loki_alert_rules/a.yaml": 0o644,
 		"hooks/db-relation-broken": fs.ModeSymlink | 0o777,
@@ -48,7 +48,7 @@ func TestZipKeepsLinksAndRunBits(t *testing.T) {
 	require.Equal(t, "v1.2-3-gabc\n", content["version"])
 	require.Equal(t, "0\n", content["revision"])
 	require.NotContains(t, content, "charmcraft.yaml")
-	require.Len(t, content, 20+len(unitHooks)+5, "the list is fixed: %v", modes)
+	require.Len(t, content, 21+len(unitHooks)+5, "the list is fixed: %v", modes)
 }
 
 func TestFolderOfAlertRulesOrDashboardsIsNotForgotten(t *testing.T) {
@@ -185,7 +185,7 @@ func TestCommandLine(t *testing.T) {
 		{"nowhere to write", []string{"pack"}, 2, "charmpack pack|tree|hooks"},
 		{"unknown flag", []string{"pack", "-nosuch"}, 2, "nosuch"},
 		{"no tree", []string{"pack", "-root", "/nonexistent", "-o", charm}, 1, "cannot check config.yaml"},
-		{"pack", []string{"pack", "-root", s.Root, "-bin", s.Bin, "-o", charm}, 0, "small_amd64.charm: 40 files"},
+		{"pack", []string{"pack", "-root", s.Root, "-bin", s.Bin, "-o", charm}, 0, "small_amd64.charm: 41 files"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

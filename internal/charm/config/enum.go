@@ -77,8 +77,9 @@ type Kubernetes string
 
 // Values of Kubernetes.
 const (
-	KubernetesAuto Kubernetes = "auto" // offer the GPUs to the kubelet of this machine
-	KubernetesOff  Kubernetes = "off"
+	KubernetesAuto   Kubernetes = "auto"   // offer the GPUs to the kubelet of this machine
+	KubernetesClaims Kubernetes = "claims" // offer them to claims of the cluster instead
+	KubernetesOff    Kubernetes = "off"
 )
 
 // Leftovers names a value of gpu-leftovers: the action for processes of ended tasks that

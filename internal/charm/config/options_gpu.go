@@ -44,7 +44,8 @@ func gpuOptions() []Option {
 			})
 			return err
 		}),
-		choice("kubernetes", func(c *Config) *Kubernetes { return &c.GPU.Kubernetes }, KubernetesAuto, KubernetesOff),
+		choice("kubernetes", func(c *Config) *Kubernetes { return &c.GPU.Kubernetes }, KubernetesAuto,
+			KubernetesClaims, KubernetesOff),
 		choice("gpu-quarantine", func(c *Config) *quarantine.Policy { return &c.GPU.Quarantine }, quarantine.Auto,
 			quarantine.Manual, quarantine.Off),
 		text("gpu-health-check", "",

@@ -85,7 +85,9 @@ func (w *Worker) keepGPUs(o Observed) {
 		w.GPUs, _ = relation.ParseWorkerGPUs(r.Own)
 	}
 	w.Known, w.Exporter, w.Watches = o.Known, o.Exports, o.Exports && w.GPUs.Count > 0
-	w.Kubernetes = w.Kubernetes && o.Units[PluginUnit].Running()
+	if !o.Units[w.Kubernetes].Running() {
+		w.Kubernetes = ""
+	}
 }
 
 // hasAll reports whether all parts of a text are in the list. A web that is added can wait.

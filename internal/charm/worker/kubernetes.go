@@ -2,6 +2,7 @@ package worker
 
 import (
 	"path/filepath"
+	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
@@ -13,71 +14,94 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/templates"
 )
 
-// The service that offers the unit's GPUs to a kubelet. It does not run under Pebble:
+// The services of which one offers the unit's GPUs to a kubelet. They do not run under Pebble:
 // Pebble's services may not write to the kubelet's folder, and restart together. Each
 // restart takes the GPUs from the kubelet for a moment.
 const (
 	PluginUnit = "concourse-gpu-device-plugin.service"
-
-	pluginFile = unitDir + PluginUnit
-	pluginName = "gpu-device-plugin"
-	pluginBin  = role.BinDir + "/" + pluginName
-
-	ReloadPlugin  = "daemon-reload-gpu-device-plugin"
-	RestartPlugin = "restart-gpu-device-plugin"
+	DriverUnit = "concourse-gpu-dra-driver.service" // if pods use claims
 
 	// kubeletDir exists once a kubelet ran on the machine.
 	kubeletDir = "/var/lib/kubelet/device-plugins"
 )
 
+var kubeletUnits = []string{PluginUnit, DriverUnit}
+
+// kubeletProgram returns the program of a service.
+func kubeletProgram(unit string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(unit, "concourse-"), ".service")
+}
+
+func kubeletFiles(unit string) []string {
+	return []string{unitDir + unit, filepath.Join(role.BinDir, kubeletProgram(unit))}
+}
+
+func kubernetesFiles() []string { return append(kubeletFiles(PluginUnit), kubeletFiles(DriverUnit)...) }
+
 // observeKubelet looks for a kubelet, and digests the program that would serve it.
 func (o *Observed) observeKubelet(h host.Host) (err error) {
 	if o.Kubelet = h.Exists(kubeletDir); o.Kubelet {
-		o.PluginDigest, err = role.Programs(o.CharmDir, pluginName)
+		o.KubeletDigest, err = role.Programs(o.CharmDir, kubeletProgram(chosenKubeletUnit(*o)))
 	}
 	return err
 }
 
-// servesKubelet reports whether the unit offers its GPUs to a kubelet.
-func servesKubelet(o Observed, g GPUs) bool {
-	return o.Config.GPU.Kubernetes != config.KubernetesOff && o.Kubelet && g.Vendor.Has(gpu.Kubernetes)
+func chosenKubeletUnit(o Observed) string {
+	if o.Config.GPU.Kubernetes == config.KubernetesClaims {
+		return DriverUnit
+	}
+	return PluginUnit
 }
 
-// desireKubernetes returns the device plugin on units with AMD GPUs and a kubelet.
+// servingKubelet returns the service that offers the unit's GPUs to a kubelet, "" for none.
+func servingKubelet(o Observed, g GPUs) string {
+	if o.Config.GPU.Kubernetes == config.KubernetesOff || !o.Kubelet || !g.Vendor.Has(gpu.Kubernetes) {
+		return ""
+	}
+	return chosenKubeletUnit(o)
+}
+
+// desireKubernetes returns the chosen service on units with AMD GPUs and a kubelet, and removes
+// the other one.
 func desireKubernetes(o Observed, g GPUs) (p part) {
-	state := o.Units[PluginUnit]
-	if !servesKubelet(o, g) {
-		why := "tasks get no AMD GPU"
-		if !o.Kubelet {
-			why = "the kubelet is missing"
+	unit := servingKubelet(o, g)
+	why := "tasks get no AMD GPU"
+	switch {
+	case o.Config.GPU.Kubernetes == config.KubernetesOff || unit != "":
+		why = "kubernetes=" + string(o.Config.GPU.Kubernetes)
+	case !o.Kubelet:
+		why = "the kubelet is missing"
+	}
+	for _, other := range kubeletUnits {
+		if other != unit {
+			p.add(stopKubernetes(o.Observed, other, why))
+			p.add(resource.AllAbsent(why, kubeletFiles(other)...)...)
 		}
-		if o.Config.GPU.Kubernetes == config.KubernetesOff {
-			why = "kubernetes=off"
-		}
-		p.add(removeKubernetes(state, why)...)
+	}
+	if unit == "" {
 		return p
 	}
-	unit, err := templates.Render(PluginUnit, map[string]string{"Program": pluginBin})
+	files, program, state := kubeletFiles(unit), kubeletProgram(unit), o.Units[unit]
+	text, err := templates.Render(unit, map[string]string{"Program": files[1]})
 	if err != nil {
 		return part{err: err}
 	}
-	p.add(resource.Copy{Path: pluginBin, From: filepath.Join(o.CharmDir, "bin", pluginName), Mode: 0o755},
-		resource.File{Path: pluginFile, Data: unit, Mode: 0o644},
+	p.add(resource.Copy{Path: files[1], From: filepath.Join(o.CharmDir, "bin", program), Mode: 0o755},
+		resource.File{Path: files[0], Data: text, Mode: 0o644},
 		resource.Trigger{
-			Name: ReloadPlugin, Inputs: [][]byte{unit}, Files: []string{pluginFile},
-			Op:   "reload systemd for " + PluginUnit,
+			Name: "daemon-reload-" + program, Inputs: [][]byte{text}, Files: files[:1],
+			Op:   "reload systemd for " + unit,
 			Then: []host.Command{resource.Systemctl("daemon-reload")}},
-		resource.Service{Unit: PluginUnit, State: state, Up: true},
+		resource.Service{Unit: unit, State: state, Up: true},
 		resource.Trigger{
-			Name: RestartPlugin, Inputs: [][]byte{unit, o.PluginDigest}, Files: []string{pluginFile},
-			Unit: PluginUnit, State: state, Op: "restart " + PluginUnit, Adopt: role.Starts(state),
-			Then: []host.Command{resource.Systemctl("restart", PluginUnit)}})
+			Name: "restart-" + program, Inputs: [][]byte{text, o.KubeletDigest}, Files: files[:1],
+			Unit: unit, State: state, Op: "restart " + unit, Adopt: role.Starts(state),
+			Then: []host.Command{resource.Systemctl("restart", unit)}})
 	return p
 }
 
-func removeKubernetes(state resource.UnitState, why string) []plan.Resource {
-	return append([]plan.Resource{resource.Service{Unit: PluginUnit, State: state, Why: why}},
-		resource.AllAbsent(why, pluginFile, pluginBin)...)
+func stopKubernetes(o role.Observed, unit, why string) plan.Resource {
+	return resource.Service{Unit: unit, State: o.Units[unit], Why: why}
 }
 
 // ObserveLabels reads the node labels of the GPUs if a program can use them: Node Feature

@@ -16,14 +16,16 @@ import (
 func TestKubeletIsOfferedTheUnitsAMDGPUs(t *testing.T) {
 	for name, c := range map[string]struct {
 		host, runtime, option string
-		kubelet, want         bool
+		kubelet               bool
+		want                  string
 	}{
-		"AMD's GPUs and a kubelet": {"amd", "rocm", "auto", true, true},
-		"no kubelet":               {"amd", "rocm", "auto", false, false},
-		"by option":                {"amd", "rocm", "off", true, false},
-		"GPUs that are to come":    {"no-gpu", "rocm", "auto", true, true},
-		"none asked for":           {"amd", "none", "auto", true, false},
-		"NVIDIA's":                 {"nvidia-only", "cuda", "auto", true, false},
+		"AMD's GPUs and a kubelet": {"amd", "rocm", "auto", true, PluginUnit},
+		"for claims":               {"amd", "rocm", "claims", true, DriverUnit},
+		"no kubelet":               {"amd", "rocm", "auto", false, ""},
+		"by option":                {"amd", "rocm", "off", true, ""},
+		"GPUs that are to come":    {"no-gpu", "rocm", "auto", true, PluginUnit},
+		"none asked for":           {"amd", "none", "claims", true, ""},
+		"NVIDIA's":                 {"nvidia-only", "cuda", "auto", true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := hosttest.Quiet(t, hosttest.Host(t, c.host))
@@ -35,20 +37,26 @@ func TestKubeletIsOfferedTheUnitsAMDGPUs(t *testing.T) {
 				o.GPUs = gpu.Inventory{}
 			}
 			require.NoError(t, o.observeKubelet(h))
-			require.Equal(t, c.kubelet, o.PluginDigest != nil)
+			require.Equal(t, c.kubelet, o.KubeletDigest != nil)
 			d := Desire(o, nil)
 			require.Equal(t, c.want, d.Kubernetes)
-			unit, there := resourcetest.File(d.Resources, pluginFile)
-			require.Equal(t, c.want, there)
-			require.Equal(t, !c.want, absent(d, pluginFile))
-			require.Equal(t, !c.want, absent(d, pluginBin))
-			if c.want {
-				require.Contains(t, unit, "\nExecStart=/opt/concourse-ci-machine/bin/gpu-device-plugin\n")
-			}
-			for _, r := range d.Resources {
-				if s, is := r.(resource.Service); is && s.Unit == PluginUnit {
-					require.Equal(t, c.want, s.Up)
+			for unit, program := range map[string]string{PluginUnit: "gpu-device-plugin", DriverUnit: "gpu-dra-driver"} {
+				wanted := unit == c.want
+				text, there := resourcetest.File(d.Resources, unitDir+unit)
+				require.Equal(t, wanted, there, unit)
+				require.Equal(t, !wanted, absent(d, unitDir+unit))
+				require.Equal(t, !wanted, absent(d, "/opt/concourse-ci-machine/bin/"+program))
+				if wanted {
+					require.Contains(t, text, "\nExecStart=/opt/concourse-ci-machine/bin/"+program+"\n")
 				}
+				found := false
+				for _, r := range d.Resources {
+					if s, is := r.(resource.Service); is && s.Unit == unit {
+						require.Equal(t, wanted, s.Up)
+						found = true
+					}
+				}
+				require.True(t, found, unit)
 			}
 		})
 	}

@@ -26,19 +26,19 @@ import (
 type Observed struct {
 	role.Observed
 
-	GPUs         gpu.Inventory
-	Links        [][]gpu.Link        // between GPUs.GPUs, if they are leased
-	NodeLabels   *nodelabels.Machine // values for labels of AMD GPUs; nil if no program reads them
-	NVIDIA       []string            // devices in NVIDIA's CDI spec; nil without a spec
-	Folders      []string            // directories in /srv
-	Landed       bool                // the operator landed this worker
-	Known        KnownGPUs           // previous GPUs
-	Quarantine   quarantine.Record
-	TagState     tagState
-	Leases       *pool.Report // nil if tasks share GPUs, or without a report
-	Kubelet      bool         // the machine has a kubelet
-	PluginDigest []byte       // changes with the device plugin
-	Toolkit      amd.ToolkitState
+	GPUs          gpu.Inventory
+	Links         [][]gpu.Link        // between GPUs.GPUs, if they are leased
+	NodeLabels    *nodelabels.Machine // values for labels of AMD GPUs; nil if no program reads them
+	NVIDIA        []string            // devices in NVIDIA's CDI spec; nil without a spec
+	Folders       []string            // directories in /srv
+	Landed        bool                // the operator landed this worker
+	Known         KnownGPUs           // previous GPUs
+	Quarantine    quarantine.Record
+	TagState      tagState
+	Leases        *pool.Report // nil if tasks share GPUs, or without a report
+	Kubelet       bool         // the machine has a kubelet
+	KubeletDigest []byte       // changes with the program that serves it
+	Toolkit       amd.ToolkitState
 
 	NVIDIAToolkit nvidia.ToolkitState
 	Driver        *amd.DriverFacts // nil if the unit needs no AMD driver

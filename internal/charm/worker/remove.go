@@ -22,7 +22,7 @@ import (
 func Stop(o role.Observed, why, disrupts string, limit time.Duration) []plan.Resource {
 	drain := concourse.Drain{State: o.Units[concourse.Unit], Limit: limit, Why: why, Disrupts: disrupts}
 	return append(append([]plan.Resource{drain}, stopRefresh(o.Units, why)...),
-		resource.Service{Unit: PluginUnit, State: o.Units[PluginUnit], Why: why},
+		stopKubernetes(o, PluginUnit, why), stopKubernetes(o, DriverUnit, why),
 		resource.Service{Unit: RecorderUnit, State: o.Units[RecorderUnit], Why: why},
 	)
 }
@@ -34,7 +34,7 @@ func RemoveForWeb(o role.Observed) []plan.Resource {
 	why := "this unit is the web"
 	rs := append(Stop(o, why, "", 0), resource.AllAbsent(why, refreshFiles()...)...)
 	rs = append(append(rs, removeWatch(o.CharmDir, why)...),
-		resource.AllAbsent(why, pluginFile, pluginBin, nodelabels.File)...)
+		resource.AllAbsent(why, append(kubernetesFiles(), nodelabels.File)...)...)
 	rs = append(rs, recorderFiles(why)...)
 	rs = append(
 		append(rs, resource.Absent{Path: role.ToolsDir, Why: why, Tree: true}, resource.Absent{
@@ -51,8 +51,8 @@ func RemoveForWeb(o role.Observed) []plan.Resource {
 // be shared, and hold no secret.
 func RemoveAll(o role.Observed, why string) []plan.Resource {
 	rs := append([]plan.Resource{ClockReset{filepath.Join(o.CharmDir, "dispatch"), why}},
-		resource.AllAbsent(why, concourse.UnitFile, oci.DefaultConfig, pool.ReportFile, pluginFile, pluginBin,
-			nodelabels.File)...)
+		resource.AllAbsent(why, concourse.UnitFile, oci.DefaultConfig, pool.ReportFile, nodelabels.File)...)
+	rs = append(rs, resource.AllAbsent(why, kubernetesFiles()...)...)
 	rs = append(append(rs, recorderFiles(why)...), removeGPUs(o, why)...)
 	rs = append(rs, removeEngines(why)...)
 	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir} {

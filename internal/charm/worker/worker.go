@@ -77,7 +77,7 @@ func desireWorkerUnit(o Observed, removal []plan.Resource) Desired {
 		Suffix:  gpus.Suffix() + folderSuffix(o), LogLevel: string(o.Config.LogLevel),
 		Invocation: o.Units[concourse.Unit].Invocation, Drain: o.Config.Worker.DrainTimeout,
 		GPUs: publishedGPUs(o, gpus), Known: known, LimitRelease: o.LimitRelease,
-		Kubernetes: servesKubelet(o, gpus), Watches: len(gpus.All) > 0, Exporter: exports(o, gpus),
+		Kubernetes: servingKubelet(o, gpus), Watches: len(gpus.All) > 0, Exporter: exports(o, gpus),
 	}
 	var trusted role.Desired
 	trusted.TrustAuthorities(o.Observed)
@@ -295,7 +295,7 @@ type Worker struct {
 	Known        KnownGPUs           // to record
 	LimitRelease string              // release in WorkerLimitFile
 
-	Kubernetes    bool       // the kubelet is offered the GPUs after applying
+	Kubernetes    string     // the service that offers the GPUs to a kubelet after applying, "" for none
 	Exporter      bool       // rocm-exporter should be running after applying
 	Watches       bool       // rocm-exporter has GPUs to watch, so that a status depends on it
 	Toolkit       gpu.Vendor // whose container toolkit is required, "" for none

@@ -27,8 +27,8 @@ var masked = []string{"sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys
 
 // ownProc are the services that look at GPUs and have a protected hostname: systemd mounts a
 // separate proc for them, with the kernel's list of drivers.
-var ownProc = []string{"concourse-cdi-refresh", "concourse-gpu-device-plugin", "concourse-pebble",
-	"concourse-task-recorder", "gpukit-cdi", "rocm-gpu-exporter"}
+var ownProc = []string{"concourse-cdi-refresh", "concourse-gpu-device-plugin", "concourse-gpu-dra-driver",
+	"concourse-pebble", "concourse-task-recorder", "gpukit-cdi", "rocm-gpu-exporter"}
 
 // Prepare makes an unpacked debian.Base fit to be the Lower of machines.
 func Prepare(debian string) error {

@@ -20,8 +20,8 @@ func CharmDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
-	for _, name := range []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "pebble",
-		"rocm-exporter", "runc-amd-wrapper"} {
+	for _, name := range []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "gpu-dra-driver",
+		"pebble", "rocm-exporter", "runc-amd-wrapper"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte(name), 0o755))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "dispatch"), []byte("dispatch"), 0o755))

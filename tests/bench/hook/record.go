@@ -83,7 +83,7 @@ func (b *bench) build() error {
 			return err
 		}
 	}
-	for _, name := range []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
+	for _, name := range []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "gpu-dra-driver", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
 		if err := os.WriteFile(b.path("charm/bin/"+name), nil, 0o755); err != nil {
 			return err
 		}

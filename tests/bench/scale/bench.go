@@ -35,7 +35,7 @@ func newBench() (b *bench, err error) {
 		return b, fmt.Errorf("cannot build dispatch: %w\n%s", err, out)
 	}
 	// No hook here runs the charm's other programs.
-	for _, name := range []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
+	for _, name := range []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "gpu-dra-driver", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
 		if err := os.WriteFile(charm+"/bin/"+name, nil, 0o755); err != nil {
 			return b, err
 		}

@@ -160,8 +160,8 @@ func (c *Actions) checkServices(ctx context.Context, u charm.Decision, r *report
 	if u.Want.Web.Jobs {
 		r.addService(role.JobsService, c.CheckJobs(ctx), "running and healthy")
 	}
-	if u.Want.Worker.Kubernetes {
-		r.addService("kubernetes", c.CheckKubernetes(ctx), "the kubelet has the GPUs")
+	if unit := u.Want.Worker.Kubernetes; unit != "" {
+		r.addService("kubernetes", c.CheckKubernetes(ctx, unit), "the kubelet has the GPUs")
 	}
 	if u.Want.Worker.Watches {
 		c.checkGPUs(ctx, r)
