@@ -82,19 +82,23 @@ func newCluster(t *testing.T, containerd string) *part {
 	serveImages(t)
 	at := filepath.Join(dir, "cluster")
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(at)) })
-	write(t, at+"/token.csv", apiToken+",tests,tests,system:masters\n")
+	tokens := apiToken + ",tests,tests,system:masters\n"
+	for _, name := range []string{first.name, secondName} { // as kubelets have them
+		tokens += kubeletToken(name) + ",system:node:" + name + "," + name + ",system:nodes\n"
+	}
+	write(t, at+"/token.csv", tokens)
 	write(t, at+"/key.pem", key(t))
 	write(t, at+"/kubeconfig", kubeconfig)
 
 	newPart(t, "etcd", "etcd", "--data-dir", "/run/etcd", "--listen-peer-urls", "http://127.0.0.1:2380")
-	newPart(t, "kube-apiserver", program("k8s", "kube-apiserver"), "--etcd-servers=http://127.0.0.1:2379", "--cert-dir="+at+"/api",
+	newPart(t, "kube-apiserver", program(kubernetes, "kube-apiserver"), "--etcd-servers=http://127.0.0.1:2379", "--cert-dir="+at+"/api",
 		"--bind-address=127.0.0.1", "--advertise-address="+nodeIP, "--service-cluster-ip-range=10.99.0.0/24", "--kubelet-preferred-address-types=InternalIP",
-		"--token-auth-file="+at+"/token.csv", "--authorization-mode=RBAC",
+		"--token-auth-file="+at+"/token.csv", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--service-account-issuer=https://kubernetes.example", "--service-account-key-file="+at+"/key.pem", "--service-account-signing-key-file="+at+"/key.pem",
 		// Accounts for pods and the taint of a new node are the controller manager's to make and to take.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
 	apiServerIsReady(t)
-	newPart(t, "kube-scheduler", program("k8s", "kube-scheduler"), "--kubeconfig="+at+"/kubeconfig", "--leader-elect=false")
+	newPart(t, "kube-scheduler", program(kubernetes, "kube-scheduler"), "--kubeconfig="+at+"/kubeconfig", "--leader-elect=false")
 	return startNode(t, first, containerd)
 }
 
@@ -119,7 +123,8 @@ func startNode(t *testing.T, m member, containerd string) *part {
 		_, err := os.Stat(m.root.Path("/run/containerd/containerd.sock"))
 		return fmt.Sprint(err), err == nil
 	})
-	kubelet := m.newPart(t, "kubelet", program("k8s", "kubelet"), "--config="+config, "--kubeconfig="+at+"/kubeconfig",
+	write(t, m.root.Path(kubeletConf), strings.Replace(kubeconfig, apiToken, kubeletToken(m.name), 1))
+	kubelet := m.newPart(t, "kubelet", program(kubernetes, "kubelet"), "--config="+config, "--kubeconfig="+kubeletConf,
 		"--hostname-override="+m.name, "--node-ip="+m.ip, "--cert-dir="+at+"/kubelet-"+m.name)
 	eventually(t, "the node is ready", func() (string, bool) {
 		_, answer, err := call(http.MethodGet, "/api/v1/nodes/"+m.name, "")
@@ -127,6 +132,11 @@ func startNode(t *testing.T, m member, containerd string) *part {
 	})
 	return kubelet
 }
+
+// kubeletConf has the kubelet's credentials, as with kubeadm.
+const kubeletConf = "/etc/kubernetes/kubelet.conf"
+
+func kubeletToken(node string) string { return "of-the-kubelet-of-" + node }
 
 func apiServerIsReady(t *testing.T) {
 	t.Helper()

@@ -32,7 +32,7 @@ func TestDaemonSetOffersTheGPUsOfANode(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Dir(cdi.Path)))
 	newCluster(t, "containerd")
 	at := filepath.Join(dir, "cluster")
-	newPart(t, "kube-controller-manager", program("k8s", "kube-controller-manager"), "--kubeconfig="+at+"/kubeconfig", "--leader-elect=false",
+	newPart(t, "kube-controller-manager", program(kubernetes, "kube-controller-manager"), "--kubeconfig="+at+"/kubeconfig", "--leader-elect=false",
 		"--controllers=daemonset-controller", "--bind-address=127.0.0.1", "--cert-dir="+at+"/controllers")
 	out, err := runIn(dir, "ctr", "--namespace", "k8s.io", "images", "import", nodeArchive)
 	require.NoError(t, err, out)

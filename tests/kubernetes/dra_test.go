@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
@@ -16,6 +17,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 const (
@@ -34,6 +36,7 @@ func TestClaimsOnANode(t *testing.T) {
 	t.Run("a pod gets the GPU that its claim selects", selectsByCEL)
 	t.Run("GPUs of one hive", oneHive)
 	t.Run("a claim of AMD's driver", amdsClaim)
+	t.Run("a claim for a GPU without faults", avoidsFaults)
 	t.Run("the page's claim", claimOfThePage)
 	t.Run("an old manifest", extendedResource)
 	t.Run("a monitor sees a GPU in use", adminAccess)
@@ -51,7 +54,7 @@ func startControllers(t *testing.T, more ...string) {
 	t.Helper()
 	names := append(more, "resourceclaim-controller", "device-taint-eviction-controller", "garbage-collector-controller")
 	at := filepath.Join(dir, "cluster")
-	newPart(t, "kube-controller-manager", program("k8s", "kube-controller-manager"), "--kubeconfig="+at+"/kubeconfig", "--leader-elect=false",
+	newPart(t, "kube-controller-manager", program(kubernetes, "kube-controller-manager"), "--kubeconfig="+at+"/kubeconfig", "--leader-elect=false",
 		"--controllers="+strings.Join(names, ","), "--bind-address=127.0.0.1", "--cert-dir="+at+"/controllers")
 }
 
@@ -66,8 +69,8 @@ func draManifest(t *testing.T, flags ...string) string {
 func applyManifest(t *testing.T, wanted func(kind string) bool) {
 	t.Helper()
 	paths := map[string]string{
-		"DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses", "ServiceAccount": "/api/v1/namespaces/kube-system/serviceaccounts",
-		"ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles", "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+		"ServiceAccount": "/api/v1/namespaces/kube-system/serviceaccounts",
+		"ClusterRole":    "/apis/rbac.authorization.k8s.io/v1/clusterroles", "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 		"ValidatingAdmissionPolicy":        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
 		"ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", "DaemonSet": daemonSets,
 	}
@@ -75,18 +78,28 @@ func applyManifest(t *testing.T, wanted func(kind string) bool) {
 		var of struct{ Kind string }
 		require.NoError(t, yaml.Unmarshal([]byte(object), &of))
 		if wanted(of.Kind) {
-			if of.Kind == "DeviceClass" { // or pods of the next cluster's plugin are claims, too
-				t.Cleanup(func() {
-					status, answer, err := call(http.MethodDelete, paths[of.Kind], "")
-					require.NoError(t, err)
-					require.Equal(t, http.StatusOK, status, answer)
-				})
+			if of.Kind == "DeviceClass" {
+				createClass(t, object)
+				continue
 			}
 			status, answer, err := call(http.MethodPost, paths[of.Kind], object)
 			require.NoError(t, err)
 			require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, answer)
 		}
 	}
+}
+
+// createClass creates a DeviceClass for the test alone, or pods of the next cluster's plugin are
+// claims, too.
+func createClass(t *testing.T, object string) {
+	t.Helper()
+	const classes = "/apis/resource.k8s.io/v1/deviceclasses"
+	t.Cleanup(func() {
+		status, answer, err := call(http.MethodDelete, classes, "")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status, answer)
+	})
+	post(t, classes, object)
 }
 
 func post(t *testing.T, path, body string) (answer string) {
@@ -128,8 +141,11 @@ func (m member) credentials(t *testing.T) (file string) {
 // device is one of the node's slices.
 type device struct {
 	Name       string
-	Attributes map[string]struct{ String, Version string }
-	Taints     []struct{ Key, Value, Effect, TimeAdded string }
+	Attributes map[string]struct {
+		String, Version string
+		Int             *int
+	}
+	Taints []struct{ Key, Value, Effect, TimeAdded string }
 }
 
 func devicesNow(t *testing.T) (all []device) {
@@ -266,6 +282,44 @@ func amdsClaim(t *testing.T) {
 		`, config: [{opaque: {driver: gpu.amd.com, parameters: {apiVersion: gpu.resource.amd.com/v1alpha1, kind: GpuConfig}}}]`)
 	claimingPod(t, "mine", "full")
 	require.Len(t, opened(t, "mine"), 2)
+}
+
+// avoidsFaults: a GPU that is back in service after a fault is not for this claim. The fault is one
+// change of the slice.
+func avoidsFaults(t *testing.T) {
+	claimable(t, 2)
+	changes := func() int {
+		var list struct {
+			Items []struct{ Metadata struct{ Generation int } }
+		}
+		get(t, slicesOfNode+first.name, &list)
+		require.Len(t, list.Items, 1)
+		return list.Items[0].Metadata.Generation
+	}
+	faults := func(want int) {
+		eventually(t, fmt.Sprint("the slice has ", want, " faults"), func() (string, bool) {
+			now := devicesNow(t)[0].Attributes["recentFaults"].Int
+			return fmt.Sprint(now), now != nil && *now == want
+		})
+	}
+	faults(0)
+	before := changes()
+	record, err := quarantine.RecordFile.Read("/")
+	require.NoError(t, err)
+	record.GPUs[0].Strikes = []time.Time{time.Now()}
+	require.NoError(t, quarantine.RecordFile.Write("/", record))
+	faults(1)
+	require.Equal(t, before+1, changes())
+	for _, name := range []string{"first", "second"} {
+		claim(t, name, request(`, selectors: [{cel: {expression: 'device.attributes["gpu.amd.com"].recentFaults == 0'}}]`), "")
+	}
+	claimingPod(t, "first", "first")
+	require.Equal(t, nodes(1), opened(t, "first"))
+	claimingPod(t, "second", "second")
+	unschedulable(t, "second")
+	claim(t, "any", request(""), "")
+	claimingPod(t, "any", "any")
+	require.Equal(t, nodes(0), opened(t, "any"))
 }
 
 // extendedResource runs pods that the device plugin's users have.

@@ -3,15 +3,19 @@
 package kubernetes
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// The driver takes the device plugin's place while a pod runs, and the plugin the driver's. The
-// pods of both keep their GPUs, and neither gives them away. The pod has a claim: for minutes a
-// kubelet looks for the plugin's GPUs in pods with limits.
+// The driver takes the device plugin's place while a pod runs, and the plugin the driver's, as the
+// services of a unit do. The pods of both keep their GPUs, and neither gives them away. The pod has
+// a claim: for minutes a kubelet looks for the plugin's GPUs in pods with limits. The driver has the
+// kubelet's credentials, and the cluster only the page's class.
 func TestDriverAndPluginReplaceEachOther(t *testing.T) {
 	need(t)
 	newCluster(t, program("containerd", "containerd"))
@@ -23,8 +27,9 @@ func TestDriverAndPluginReplaceEachOther(t *testing.T) {
 	held(t, 0, "default/before/work")
 	plugin.stop(t, syscall.SIGTERM)
 	offers(t, 0)
-	applyManifest(t, func(kind string) bool { return kind != "DaemonSet" })
-	driver := startDriver(t, 1)
+	createClassOfThePage(t)
+	driver := newPart(t, "gpu-dra-driver", filepath.Join(dir, "gpu-dra-driver"))
+	offersClaims(t, 1)
 	require.Equal(t, "gpu.amd.com/leased", devicesNow(t)[0].Taints[0].Key)
 	claim(t, "claim", request(""), "")
 	claimingPod(t, "claiming", "claim")
@@ -41,4 +46,15 @@ func TestDriverAndPluginReplaceEachOther(t *testing.T) {
 	end(t, "claiming")
 	driver.stop(t, syscall.SIGTERM)
 	offers(t, 2)
+}
+
+var classBlock = regexp.MustCompile("(?s)```yaml\n(apiVersion: resource.k8s.io/v1\nkind: DeviceClass\n.*?)```")
+
+func createClassOfThePage(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	block := classBlock.FindSubmatch(text)
+	require.NotNil(t, block, "a DeviceClass of %s", page)
+	createClass(t, string(block[1]))
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -22,8 +23,11 @@ const cachedEnv = "KUBERNETES_CACHED_ONLY"
 
 const notCached = "the programs of Kubernetes and containerd are not in the cache folder: make test-kubernetes builds them, in some ten minutes of two processors"
 
+// kubernetes is the folder of the release under test: KUBERNETES=1.36 is an older one.
+var kubernetes = strings.TrimSuffix("k8s-"+os.Getenv("KUBERNETES"), "-")
+
 // modules are folders with a go.mod with tools that are programs of the node.
-var modules = []string{"k8s", "containerd", "helm"}
+var modules = []string{kubernetes, "containerd", "helm"}
 
 // dir has what was built, and what the node writes; the node's control groups are below
 // one with its name.
