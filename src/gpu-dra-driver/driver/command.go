@@ -89,8 +89,8 @@ func newCommand(version string, run func(o options) error) *cobra.Command {
 var kubeletConfigs = []string{"/etc/kubernetes/kubelet.conf", "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
 	"/var/lib/rancher/k3s/agent/kubelet.kubeconfig", "/var/snap/microk8s/current/credentials/kubelet.config"}
 
-// client connects to the cluster. It refuses named credentials that other users can read.
-func (o options) client() (kubernetes.Interface, error) {
+// connect returns a client of the cluster. It refuses named credentials that other users can read.
+func (o options) connect() (kubernetes.Interface, error) {
 	switch {
 	case o.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "": // not in a pod
 		i := slices.IndexFunc(kubeletConfigs, o.root.Exists)
@@ -118,11 +118,13 @@ func (o options) client() (kubernetes.Interface, error) {
 
 // nodeName returns the name of this node in the cluster. It can differ from the host's, and a
 // kubelet's credentials have it.
-func (o options) nodeName(ctx context.Context, client kubernetes.Interface) (string, error) {
-	if o.node != "" {
-		return o.node, nil
+func (d *driver) nodeName(ctx context.Context) (string, error) {
+	if d.node != "" {
+		return d.node, nil
 	}
-	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	review, err := d.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("cannot find the name of this node in the cluster: %w", err)
@@ -137,39 +139,27 @@ func (o options) nodeName(ctx context.Context, client kubernetes.Interface) (str
 // interval is the time between two looks at the machine.
 const interval = time.Second
 
-// serve registers with the kubelet, and does a round each second until ctx is done.
+// serve registers with the kubelet, and does a round each second until ctx is done. Under systemd it
+// waits for what is missing and reports it, because a hook of the charm starts it.
 func serve(ctx context.Context, o options, log io.Writer) error {
-	client, err := o.client()
-	if err != nil {
-		return err
-	}
-	if o.node, err = o.nodeName(ctx, client); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	d := newDriver(o, client, log)
+	d := newDriver(o, log)
 	d.fail = cancel
-	data := filepath.Join(o.kubelet, "plugins", Name)
-	registry := filepath.Join(o.kubelet, "plugins_registry")
-	for _, dir := range []string{data, registry} {
-		if err := os.MkdirAll(dir, 0o750); err != nil {
-			return err
-		}
-	}
-	if answers(filepath.Join(data, "dra.sock")) {
-		return fmt.Errorf("cannot serve %s: another driver does, on %s; end it, or AMD's own", Name, data)
-	}
-	d.turn(ctx) // so that the first request finds the GPUs
-	d.helper, err = kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(Name), kubeletplugin.KubeClient(client),
-		kubeletplugin.NodeName(o.node), kubeletplugin.PluginDataDirectoryPath(data),
-		kubeletplugin.RegistrarDirectoryPath(registry))
-	if err != nil {
-		return fmt.Errorf("cannot serve the kubelet: %w", err)
-	}
-	defer d.helper.Stop()
+	defer func() { d.helper.Stop() }()
 	for tick := time.Tick(interval); ; {
-		d.turn(ctx)
+		if d.helper == nil {
+			err := d.start(ctx)
+			if err != nil && os.Getenv("NOTIFY_SOCKET") == "" {
+				return err
+			}
+			d.mu.Lock()
+			d.report("start", err)
+			d.mu.Unlock()
+		}
+		if d.helper != nil {
+			d.turn(ctx)
+		}
 		d.notifySystemd()
 		select {
 		case <-ctx.Done():
@@ -180,6 +170,35 @@ func serve(ctx context.Context, o options, log io.Writer) error {
 		case <-tick:
 		}
 	}
+}
+
+// start connects to the cluster and serves the kubelet.
+func (d *driver) start(ctx context.Context) (err error) {
+	if d.client, err = d.options.connect(); err != nil {
+		return err
+	}
+	if d.node, err = d.nodeName(ctx); err != nil {
+		return err
+	}
+	data := filepath.Join(d.kubelet, "plugins", Name)
+	registry := filepath.Join(d.kubelet, "plugins_registry")
+	for _, dir := range []string{data, registry} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return err
+		}
+	}
+	if answers(filepath.Join(data, "dra.sock")) {
+		return fmt.Errorf("cannot serve %s: another driver does, on %s; end it, or AMD's own", Name, data)
+	}
+	d.turn(ctx) // so that the first request finds the GPUs
+	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(Name), kubeletplugin.KubeClient(d.client),
+		kubeletplugin.NodeName(d.node), kubeletplugin.PluginDataDirectoryPath(data),
+		kubeletplugin.RegistrarDirectoryPath(registry))
+	if err != nil {
+		return fmt.Errorf("cannot serve the kubelet: %w", err)
+	}
+	d.helper = helper
+	return nil
 }
 
 // answers reports whether a program listens on the socket.

@@ -40,29 +40,30 @@ const (
 // driver holds the state of the running program.
 type driver struct {
 	options
-	client kubernetes.Interface
-	helper *kubeletplugin.Helper
+	client kubernetes.Interface    // nil before start
+	helper *kubeletplugin.Helper   // nil before start
 	fail   context.CancelCauseFunc // ends the program
 	log    io.Writer
 	now    func() time.Time
 
-	mu        sync.Mutex // protects the following, and is locked while leases change
-	seen      deviceplugin.Node
-	spec      []byte               // of specFile
-	untainted []resourceapi.Device // of read
-	read      []gpu.GPU
-	readAt    time.Time
-	published []resourceapi.Device // nil before the first time
-	changed   chan struct{}        // closed after a change of seen
-	logged    map[string]string    // the last logged text of each subject
-	failed    map[string]string    // by subject
-	reported  map[evidence]bool    // the Events that the cluster has
-	shared    []int                // the GPUs that several claims may have
-	sharers   [][]lease.Claim      // by GPU
+	mu         sync.Mutex // protects the following, and is locked while leases change
+	seen       deviceplugin.Node
+	spec       []byte               // of specFile
+	untainted  []resourceapi.Device // of read
+	read       []gpu.GPU
+	readAt     time.Time
+	published  []resourceapi.Device // nil before the first time
+	publishing bool                 // since an earlier round
+	changed    chan struct{}        // closed after a change of seen
+	logged     map[string]string    // the last logged text of each subject
+	failed     map[string]string    // by subject
+	reported   map[evidence]bool    // the Events that the cluster has
+	shared     []int                // the GPUs that several claims may have
+	sharers    [][]lease.Claim      // by GPU
 }
 
-func newDriver(o options, client kubernetes.Interface, log io.Writer) *driver {
-	return &driver{options: o, client: client, log: log, now: time.Now, changed: make(chan struct{}),
+func newDriver(o options, log io.Writer) *driver {
+	return &driver{options: o, log: log, now: time.Now, changed: make(chan struct{}),
 		logged: map[string]string{}, failed: map[string]string{}, reported: map[evidence]bool{}}
 }
 
@@ -74,17 +75,29 @@ func (d *driver) turn(ctx context.Context) {
 	d.report("shares", d.lookAtShares())
 	devices := d.devices()
 	publish := d.helper != nil && d.failed["GPUs"] == "" && !reflect.DeepEqual(devices, d.published)
-	d.mu.Unlock()
-	if publish {
-		err := d.helper.PublishResources(ctx, d.resources(devices))
-		d.mu.Lock()
-		d.report("slices", err)
-		if err == nil {
-			d.published = devices
-		}
-		d.mu.Unlock()
+	switch {
+	case publish && d.publishing:
+		d.report("slices", errors.New("cannot write the slices of this node: the API server does not answer"))
+	case publish:
+		d.publishing = true
+		go d.publish(ctx, devices)
 	}
-	d.reportEvidence(ctx)
+	d.mu.Unlock()
+	if d.helper != nil {
+		d.reportEvidence(ctx)
+	}
+}
+
+// publish writes the slices. The first time it waits for the API server, and rounds go on.
+func (d *driver) publish(ctx context.Context, devices []resourceapi.Device) {
+	err := d.helper.PublishResources(ctx, d.resources(devices))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.publishing = false
+	d.report("slices", err)
+	if err == nil {
+		d.published = devices
+	}
 }
 
 // endPods ends the leases of pods that the device plugin gave GPUs before this driver took its

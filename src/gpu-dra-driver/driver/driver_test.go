@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +33,7 @@ func started(t *testing.T, r host.Root) (*driver, *bytes.Buffer) {
 	var log bytes.Buffer
 	hosttest.Put(t, r, "/run/concourse-ci-machine/.keep", "")
 	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "boot-1\n")
-	d := newDriver(options{root: r, config: oci.DefaultConfig, node: "node"}, nil, &log)
+	d := newDriver(options{root: r, config: oci.DefaultConfig, node: "node"}, &log)
 	d.turn(context.Background())
 	require.Empty(t, d.trouble(), log.String())
 	return d, &log
@@ -269,4 +273,32 @@ func TestCommandLine(t *testing.T) {
 		require.Equal(t, c.code, Run(context.Background(), "1", c.args, &out, &out), c.args)
 		require.Contains(t, out.String(), c.out)
 	}
+}
+
+// A hook of the charm starts the service, which may be before the machine joins a cluster.
+func TestServiceReportsWhatIsMissing(t *testing.T) {
+	r := hosttest.ManyGPUs(t, 1)
+	socket := filepath.Join(t.TempDir(), "notify")
+	systemd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	require.NoError(t, err)
+	defer systemd.Close()
+	t.Setenv("NOTIFY_SOCKET", socket)
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, options{root: r, kubelet: t.TempDir()}, io.Discard) }()
+	reports := func(text string) {
+		for state := ""; !strings.Contains(state, text); {
+			data := make([]byte, 4096)
+			n, err := systemd.Read(data)
+			require.NoError(t, err)
+			state = string(data[:n])
+			require.Contains(t, state, "READY=1\nWATCHDOG=1\nERRNO=107\n")
+		}
+	}
+	reports("STATUS=cannot find the kubelet's credentials: ")
+	hosttest.Put(t, r, "/etc/kubernetes/kubelet.conf", `{"clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:9"}}],
+		"contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x"}`)
+	reports("STATUS=cannot find the name of this node in the cluster: ")
+	end()
+	require.NoError(t, <-ended)
 }

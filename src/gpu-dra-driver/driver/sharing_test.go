@@ -21,7 +21,7 @@ func startedSharing(t *testing.T, r host.Root, gpus string) *driver {
 	t.Helper()
 	hosttest.Put(t, r, "/run/concourse-ci-machine/.keep", "")
 	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "boot-1\n")
-	d := newDriver(options{root: r, config: oci.DefaultConfig, node: "node", replicas: 3, sharedGPUs: gpus}, nil, new(bytes.Buffer))
+	d := newDriver(options{root: r, config: oci.DefaultConfig, node: "node", replicas: 3, sharedGPUs: gpus}, new(bytes.Buffer))
 	d.turn(context.Background())
 	return d
 }
