@@ -154,10 +154,10 @@ test-controller: progress ## the charm on a controller of Juju 4.1 with LXD; nee
 	E2E=1 E2E_WITHOUT="$$(scripts/e2e-packages.sh without)" \
 	$(GOTEST) -tags controller -count=1 -timeout 2h ./tests/controller
 
-# k8s/ and containerd/ below it are modules of their own, and kept by the cache folder as
+# k8s/, k8s-1.36/ and containerd/ below it are modules of their own, and kept by the cache folder as
 # well; KUBERNETES_CACHED_ONLY=1 skips if there is nothing. The DRA driver is a module of its
 # own too, because neither dispatch nor importers of amdgpu should have its dependencies.
-test-kubernetes: progress ## pods on stand-in GPUs under Kubernetes 1.37; needs root, builds it at first
+test-kubernetes: progress ## pods on stand-in GPUs under Kubernetes 1.37, or KUBERNETES=1.36; needs root, builds it at first
 	@E2E_MORE="etcd-server containernetworking-plugins" scripts/e2e-packages.sh
 	cd src/gpu-dra-driver && $(LESS_GC) go vet -buildvcs=false ./... && $(IN_MEMORY) $(GOTEST) ./...
 	E2E=1 $(GOTEST) -tags kubernetes -count=1 -timeout 2h ./tests/kubernetes

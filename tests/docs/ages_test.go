@@ -75,6 +75,7 @@ func parts(t *testing.T) []part {
 		}},
 		{"Kubernetes", one("tests/kubernetes/k8s/go.mod", `k8s.io/kubernetes v(\S+)`), []version{
 			{"1.34.4", "2026-02", "the module proxy", "tests/kubernetes"},
+			{"1.36.5", "2026-09", "the module proxy", "tests/kubernetes"},
 			{"1.37.2", "2026-10", "the module proxy", "tests/kubernetes"},
 		}},
 		{"Juju, its agent and hook tools", one("Makefile", `test-juju:.* Juju (\S+)'s own agent`), []version{

@@ -3,6 +3,7 @@
 package kubernetes
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,6 +39,7 @@ func TestDriverAndPluginReplaceEachOther(t *testing.T) {
 	offersClaims(t, 2)
 
 	driver.stop(t, syscall.SIGTERM)
+	slicesAreDeleted(t) // or the scheduler gives a pod a claim for which there is no driver
 	plugin.start(t)
 	offers(t, 1)
 	insist(t, "after", 1)
@@ -46,6 +48,15 @@ func TestDriverAndPluginReplaceEachOther(t *testing.T) {
 	end(t, "claiming")
 	driver.stop(t, syscall.SIGTERM)
 	offers(t, 2)
+}
+
+// slicesAreDeleted waits for the kubelet, which deletes the slices 30 seconds after the driver ended.
+func slicesAreDeleted(t *testing.T) {
+	t.Helper()
+	eventually(t, "the slices are deleted", func() (string, bool) {
+		now := devicesNow(t)
+		return fmt.Sprint(now), len(now) == 0
+	})
 }
 
 var classBlock = regexp.MustCompile("(?s)```yaml\n(apiVersion: resource.k8s.io/v1\nkind: DeviceClass\n.*?)```")
