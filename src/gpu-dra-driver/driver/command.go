@@ -50,7 +50,7 @@ func newCommand(version string, run func(o options) error) *cobra.Command {
 	c := &cobra.Command{Use: "gpu-dra-driver [flags]", Version: version, Args: commandline.NoArgs,
 		Long: "Offers this machine's AMD GPUs to claims of its Kubernetes cluster (Dynamic Resource Allocation) as " +
 			Name + ", until SIGTERM. A GPU is in one claim or one task at a time.",
-		Example: "gpu-dra-driver --node-name=gpu-1 --kubeconfig=/etc/concourse-ci-machine/kubeconfig"}
+		Example: "gpu-dra-driver --evict"}
 	fs := c.Flags()
 	fs.StringVar((*string)(&o.root), "path.root", "/", "`directory` to read GPUs, descriptions and settings below, as "+
 		"the machine's root")
