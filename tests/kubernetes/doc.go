@@ -9,5 +9,6 @@
 // containernetworking-plugins and a static busybox; `make test-kubernetes` runs them. The
 // programs of Kubernetes, containerd 2.1 and Helm are built of the module proxy's sources, each
 // by its own module that nothing imports (k8s/, containerd/, helm/), and kept in the user's cache
-// folder. KUBERNETES=1.36 takes that release, of k8s-1.36/. All runs in namespaces and control its own groups, and reaches no network.
+// folder. KUBERNETES=1.36 takes that release, of k8s-1.36/. All runs in namespaces and control its
+// own groups, and reaches no network.
 package kubernetes
