@@ -77,7 +77,8 @@ func (d *driver) turn(ctx context.Context) {
 	publish := d.helper != nil && d.failed["GPUs"] == "" && !reflect.DeepEqual(devices, d.published)
 	switch {
 	case publish && d.publishing:
-		d.report("slices", errors.New("cannot write the slices of this node: the API server does not answer"))
+		d.report("slices", errors.New("cannot write the slices of this node: the API server does not list those of "+
+			"resource.k8s.io/v1"))
 	case publish:
 		d.publishing = true
 		go d.publish(ctx, devices)
