@@ -48,6 +48,8 @@ func TestDriverAndPluginReplaceEachOther(t *testing.T) {
 	end(t, "claiming")
 	driver.stop(t, syscall.SIGTERM)
 	offers(t, 2)
+	end(t, "after")
+	held(t, 0, "") // or the lease outlives the plugin of this test
 }
 
 // slicesAreDeleted waits for the kubelet, which deletes the slices 30 seconds after the driver ended.
