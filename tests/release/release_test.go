@@ -128,21 +128,22 @@ func listed(t *testing.T, dir string) {
 	}
 	require.NoError(t, json.Unmarshal(text, &bom))
 	require.Equal(t, []string{"CycloneDX", "1.6"}, []string{bom.BOMFormat, bom.SpecVersion})
-	has := map[string]string{}
+	has := map[string]bool{}
 	for _, c := range bom.Components {
-		has[c.Name] = c.Version
+		require.NotContains(t, c.Version, "devel", "the project's own module")
+		has[c.Name+"@"+c.Version] = true
 	}
 	programs, err := filepath.Glob(filepath.Join(dir, "bin/packages/charm-bin/arm64/*"))
 	require.NoError(t, err)
 	require.Greater(t, len(programs), 5)
 	for _, p := range programs {
-		require.Equal(t, "9.8.7", has[filepath.Base(p)])
+		require.True(t, has[filepath.Base(p)+"@9.8.7"], p)
 		info, err := buildinfo.ReadFile(p)
 		require.NoError(t, err)
 		for _, m := range info.Deps {
-			require.Equal(t, m.Version, has[m.Path], p)
+			require.Equal(t, !strings.HasSuffix(m.Path, "/concourse-ci-machine"), has[m.Path+"@"+m.Version], "%s of %s", m.Path, p)
 		}
-		require.Equal(t, info.GoVersion, has["std"])
+		require.True(t, has["std@"+info.GoVersion], p)
 	}
 }
 

@@ -13,11 +13,15 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-const name = "concourse-ci-machine"
+const (
+	name   = "concourse-ci-machine"
+	module = "github.com/fourdollars/" + name // and those below it are the project's own
+)
 
 func main() {
 	version := flag.String("version", "", "of the charm")
@@ -47,16 +51,13 @@ func write(w io.Writer, version, arch string, programs []string) error {
 		program := cdx.Component{Type: cdx.ComponentTypeApplication, Name: filepath.Base(path),
 			BOMRef: filepath.Base(path), Version: version}
 		parts[program.BOMRef] = program
-		modules := append(slices.Clone(info.Deps), &debug.Module{Path: "std", Version: info.GoVersion})
-		if info.Main.Path != name { // a program of another module
-			modules = append(modules, &info.Main)
-		}
+		modules := append(slices.Clone(info.Deps), &debug.Module{Path: "std", Version: info.GoVersion}, &info.Main)
 		for _, m := range modules {
+			if strings.HasPrefix(m.Path, module) {
+				continue
+			}
 			if m.Replace != nil {
 				m = m.Replace
-			}
-			if m.Path == name {
-				continue
 			}
 			c := cdx.Component{Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version}
 			c.PackageURL = "pkg:golang/" + m.Path + "@" + m.Version
