@@ -16,7 +16,7 @@ func TestListedFilesAreMadeOfTheCodesNames(t *testing.T) {
 	names := slices.DeleteFunc(pieces(literals(t, "./...")), func(p string) bool { return !file.MatchString(p) || len(p) == 1 })
 	names = append(names, "/")
 	names = append(names, literals(t, "./...", ".Join")...)
-	paths := column(readFile(t, "docs/reference/files.md"), "path")
+	paths := terms(readFile(t, "docs/reference/files.md"))
 	require.Greater(t, len(paths), 30)
 	for _, path := range paths {
 		assert.True(t, made(path, names, regexp.MustCompile(`^<\w+>`)), "the code has no names that make %s", path)

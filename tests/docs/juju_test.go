@@ -78,7 +78,7 @@ func (w jujuWorld) jujuProblem(argv []string, span bool) string {
 	case len(args) == 0:
 	case verb == "run" && !unitName.MatchString(args[0]):
 		return "juju run wants a unit first, not " + args[0]
-	case verb == "run":
+	case verb == "run" && !strings.HasPrefix(args[0], "postgresql/"):
 		return w.actionProblem(args[1:], span)
 	case verb == "integrate" && len(args) == 2:
 		return cmp.Or(w.endProblem(args[0]), w.endProblem(args[1]))
@@ -86,7 +86,7 @@ func (w jujuWorld) jujuProblem(argv []string, span bool) string {
 		resources = args[1:]
 	case verb == "config" && slices.Contains(ours, args[0]):
 		options = append(options, args[1:]...)
-	case verb == "deploy" && !strings.HasSuffix(args[0], ".charm"):
+	case verb == "run", verb == "deploy" && !strings.HasSuffix(args[0], ".charm"):
 		return "" // another charm
 	}
 	for _, r := range resources {

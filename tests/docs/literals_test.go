@@ -120,12 +120,11 @@ func made(text string, pieces []string, value *regexp.Regexp) bool {
 	return reached[len(text)]
 }
 
-// requireListed requires that the rows of a page's tables have each literal that is a
+// requireListed requires that the lists of a page have each literal that is a
 // phrase, what is between its verbs in this order.
 func requireListed(t *testing.T, page string, literals []string) {
 	t.Helper()
-	rows := regexp.MustCompile(`(?m)^\|.*$`).FindAllString(readFile(t, page), -1)
-	listed := strings.ReplaceAll(strings.Join(rows, "\n"), `\|`, "|")
+	listed := strings.Join(regexp.MustCompile(`(?m)^- .*$`).FindAllString(readFile(t, page), -1), "\n")
 	for _, text := range literals {
 		if !phrase.MatchString(text) {
 			continue

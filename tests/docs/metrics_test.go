@@ -22,9 +22,9 @@ const metricsPage = "docs/reference/metrics.md"
 
 var ofEveryGPU = []string{"gpu", "uuid", "pci_bus_id"}
 
-func metricsTable(in func(*series.Family) bool) string {
+func metricsList(in func(*series.Family) bool) string {
 	var b strings.Builder
-	b.WriteString("| metric{labels} | meaning |\n|---|---|\n")
+	b.WriteString("\n")
 	for _, f := range series.Families {
 		if !in(f) {
 			continue
@@ -33,39 +33,38 @@ func metricsTable(in func(*series.Family) bool) string {
 		if len(f.Labels) > 0 {
 			labels = "{" + strings.Join(f.Labels, ",") + "}"
 		}
-		help := strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(f.Help)
-		fmt.Fprintf(&b, "| `%s%s` | %s |\n", f.Name, labels, help)
+		fmt.Fprintf(&b, "- `%s%s`: %s\n", f.Name, labels, strings.ReplaceAll(f.Help, "<", "&lt;"))
 	}
-	return b.String()
+	return b.String() + "\n"
 }
 
 func isAlias(f *series.Family) bool { return strings.HasPrefix(f.Name, "DCGM_") }
 
-// aliasTable returns the table of NVIDIA's names, which have equal labels.
-func aliasTable(t *testing.T) string {
+// aliasList returns the list of NVIDIA's names, which have equal labels.
+func aliasList(t *testing.T) string {
 	var b strings.Builder
-	b.WriteString("| NVIDIA's name | metric |\n|---|---|\n")
+	b.WriteString("\n")
 	for _, f := range series.Families {
 		if isAlias(f) {
 			require.Equal(t, []string{"UUID", "modelName"}, f.Labels, f.Name)
-			fmt.Fprintf(&b, "| `%s` | %s |\n", f.Name, strings.TrimSuffix(strings.TrimPrefix(f.Help, "Equals "), "."))
+			fmt.Fprintf(&b, "- `%s`: %s\n", f.Name, strings.TrimSuffix(strings.TrimPrefix(f.Help, "Equals "), "."))
 		}
 	}
-	return b.String()
+	return b.String() + "\n"
 }
 
-// The tables of the page are made from the exporter's own; the text around them
+// The lists of the page are made from the exporter's own; the text around them
 // is not touched.
-func TestMetricsPageIsTheExportersTable(t *testing.T) {
+func TestMetricsPageIsTheExportersList(t *testing.T) {
 	page := readFile(t, metricsPage)
 	alone := func(f *series.Family) bool { return !f.GPU || strings.HasPrefix(f.Name, "rocm_exporter") }
 	for section, in := range map[string]func(*series.Family) bool{
 		"gpu":      func(f *series.Family) bool { return !alone(f) && !isAlias(f) },
 		"exporter": alone,
 	} {
-		page = withSection(t, page, section, metricsTable(in))
+		page = withSection(t, page, section, metricsList(in))
 	}
-	page = withSection(t, page, "alias", aliasTable(t))
+	page = withSection(t, page, "alias", aliasList(t))
 	hosttest.Golden(t, filepath.Join(root, metricsPage), page)
 }
 
@@ -100,11 +99,7 @@ func TestEveryLabelOfAMetricIsExplained(t *testing.T) {
 		want = append(want, f.Labels...)
 	}
 	slices.Sort(want)
-	var listed []string
-	for _, row := range table(readFile(t, metricsPage), "label") {
-		listed = append(listed, spans(row[0])...)
-	}
-	require.ElementsMatch(t, slices.Compact(want), listed)
+	require.ElementsMatch(t, slices.Compact(want), terms(sectionOf(readFile(t, metricsPage), "labels")))
 }
 
 // Other pages speak of metrics that there are.
@@ -138,19 +133,15 @@ func TestExportersFlagsAreInItsReadme(t *testing.T) {
 }
 
 func TestHangSignalsAreFromTheExporter(t *testing.T) {
-	var listed []string
-	for _, row := range table(readFile(t, "docs/explanation/gpu-health.md"), "signal") {
-		listed = append(listed, spans(row[0])...)
-	}
-	require.ElementsMatch(t, reading.Signals, listed)
+	require.ElementsMatch(t, reading.Signals, terms(sectionOf(readFile(t, "docs/explanation/gpu-health.md"), "hangs-and-resets")))
 }
 
 func TestWeightsOfTheHealthScoreAreFromTheExporter(t *testing.T) {
 	listed := map[health.Component]float64{}
-	for _, row := range table(readFile(t, "docs/explanation/gpu-health.md"), "component") {
-		weight, err := strconv.ParseFloat(row[1], 64)
+	for _, row := range regexp.MustCompile(`(?m)^- (\w+) (\.\d+): `).FindAllStringSubmatch(readFile(t, "docs/explanation/gpu-health.md"), -1) {
+		weight, err := strconv.ParseFloat(row[2], 64)
 		require.NoError(t, err)
-		listed[health.Component(row[0])] = weight
+		listed[health.Component(row[1])] = weight
 	}
 	require.Equal(t, health.Weights, listed)
 }

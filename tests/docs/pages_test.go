@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 )
@@ -27,7 +28,7 @@ func readFile(t *testing.T, name string) string {
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md", ".github/RELEASING.md", "terraform/README.md", databagsPage} {
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", ".github/RELEASING.md", "terraform/README.md", databagsPage, rulesPage} {
 		all[name] = readFile(t, name)
 	}
 	products, err := filepath.Glob(filepath.Join(root, "src/*/README.md"))
@@ -114,6 +115,18 @@ func column(md, heading string) (texts []string) {
 	return texts
 }
 
+// item matches an item of a list that explains pieces of code: "- `a`, `b`: meaning". They
+// may also be on lines of their own, and a piece in parentheses may follow them.
+var item = regexp.MustCompile("(?m)^- ((?:`[^`\n]+`(?:, |<br>)?)+)(?: \\([^)\n]*\\))?(?::(.*)|)$")
+
+// terms returns what the lists of a piece of Markdown explain.
+func terms(md string) (names []string) {
+	for _, m := range item.FindAllStringSubmatch(md, -1) {
+		names = append(names, spans(m[1])...)
+	}
+	return names
+}
+
 // maxWords is the number of words that README.md and the pages of docs may have together, without
 // the generated tables: a new metric has its row.
 const maxWords = 41233
@@ -129,6 +142,44 @@ func TestPagesFitTheirBudget(t *testing.T) {
 	}
 	t.Logf("%d words", words)
 	require.LessOrEqual(t, words, maxWords, "cut what is said twice")
+}
+
+// maxLines is the number of lines that a how-to page may have.
+const maxLines = 120
+
+func TestHowToPagesAreShort(t *testing.T) {
+	for page, md := range pages(t) {
+		if strings.HasPrefix(page, "docs/how-to/") {
+			assert.LessOrEqual(t, strings.Count(md, "\n"), maxLines, page)
+		}
+	}
+}
+
+// A variable of Concourse that a page names is one of its releases', or ends a list of names.
+func TestVariablesOfConcourseAreItsReleases(t *testing.T) {
+	known := ""
+	lists, err := filepath.Glob(filepath.Join(root, "internal/concourse/testdata/variables-*/*"))
+	require.NoError(t, err)
+	for _, list := range lists {
+		data, err := os.ReadFile(list)
+		require.NoError(t, err)
+		known += string(data)
+	}
+	n := 0
+	for page, md := range pages(t) {
+		prefix := ""
+		for _, m := range regexp.MustCompile("(?m)`(CONCOURSE_[A-Z_]+|\\.\\.\\._[A-Z_]+)[`=]|^(CONCOURSE_[A-Z_]+)=").FindAllStringSubmatch(md, -1) {
+			name := m[1] + m[2]
+			if rest, ok := strings.CutPrefix(name, "..."); ok {
+				assert.Regexp(t, "(?m)\\b"+prefix+"[A-Z_]*"+rest+"\\b", known, "%s: %s%s", page, prefix, name)
+				continue
+			}
+			prefix = regexp.MustCompile("^CONCOURSE_[A-Z]+(?:_SSM|_SECRETSMANAGER)?").FindString(name)
+			assert.Regexp(t, "(?m)\\b"+name+"\\b", known, page)
+			n++
+		}
+	}
+	require.Greater(t, n, 15)
 }
 
 // withSection is the page with another text between the marks of a section.
@@ -148,6 +199,7 @@ func TestTableFindsRowsByHeading(t *testing.T) {
 	require.Equal(t, [][]string{{"x", "", "", "y"}}, table("| a |\n|---|\n| x | | | y |\n", "a"))
 	require.Equal(t, [][]string{{"z"}}, table(md, "c"))
 	require.Equal(t, []string{"a `b` c", "d"}, spans("x ``a `b` c`` y `d`"))
+	require.Equal(t, []string{"a", "b", "c"}, terms("- `a`<br>`b` (0600): x `y`\n- `c`\n- text: `d`\n"))
 }
 
 func TestClonesAreOfTheSource(t *testing.T) {

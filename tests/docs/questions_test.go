@@ -19,7 +19,7 @@ var questions = []struct {
 }{
 	{"How do I get it?", []string{"docs/tutorial/own-machine.md#set-it-up"}, "sudo apt install ./concourse-ci-machine_amd64.deb"},
 	{"How do I deploy it with Juju?", []string{"docs/tutorial/first-rocm-task.md#2-build-and-deploy"}, "juju deploy ./docs/tutorial/bundle.yaml"},
-	{"Which GPUs does it support?", []string{"docs/reference/support.md#gpus"}, "| gfx942 |"},
+	{"Which GPUs does it support?", []string{"docs/reference/support.md#gpus"}, "- gfx942: "},
 	{"Is my card supported?", []string{"docs/reference/support.md#gpus"}, "It uses each GPU that the kernel's amdgpu driver offers"},
 	{"How do I give a task one of two GPUs?", []string{"docs/how-to/choose-gpus-in-a-task.md"}, `params: {AMD_VISIBLE_DEVICES: "0"}`},
 	{"How do I give each task its own GPU?", []string{"docs/how-to/share-gpus.md"}, "juju config rocm-worker gpu-sharing=exclusive"},
@@ -28,10 +28,10 @@ var questions = []struct {
 	{"How do I upgrade Concourse?", []string{"docs/index.md", "docs/how-to/upgrade.md#upgrade-concourse"}, "juju config web version=8.2.6"},
 	{"How do I upgrade the charm?", []string{"docs/index.md", "docs/how-to/upgrade.md#upgrade-the-charm"}, "juju refresh web --path ./concourse-ci-machine_amd64.charm"},
 	{"How do I leave, with Juju?", []string{"docs/tutorial/first-rocm-task.md#remove-it"}, "juju remove-application web postgresql"},
-	{"How do I leave, on one machine?", []string{"docs/tutorial/own-machine.md#look-after-it", "docs/reference/commands.md#on-a-machine-without-juju"}, "| `purge [--yes]` | remove the CI with all its data |"},
+	{"How do I leave, on one machine?", []string{"docs/tutorial/own-machine.md#look-after-it", "docs/reference/commands.md#on-a-machine-without-juju"}, "- `purge [--yes]`: remove the CI with all its data"},
 	{"What machines does it cost?", []string{"docs/reference/sizing.md#by-builds-a-day"}, "| up to 100 | 1 unit: 2 processors, 4 GB, 20 GB disk |"},
 	{"What does a build cost?", []string{"docs/reference/sizing.md", "docs/explanation/gpu-cost.md"}, "juju config web enable-metrics=true"},
-	{"Where does the value of a metric come from?", []string{"docs/how-to/monitoring.md", "docs/reference/metrics.md#sources-of-the-values"}, "| `rocm_gpu_temperature` | hwmon"},
+	{"Where does the value of a metric come from?", []string{"docs/how-to/monitoring.md", "src/rocm-exporter/README.md#sources"}, "- `rocm_gpu_temperature`: hwmon"},
 	{"What does a metric mean?", []string{"docs/how-to/monitoring.md", "docs/reference/metrics.md"}, "`rocm_gpu_temperature`"},
 }
 

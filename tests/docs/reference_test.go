@@ -3,6 +3,7 @@ package docs
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -61,8 +62,8 @@ func TestRelationsAreFromTheCode(t *testing.T) {
 		}
 	}
 	listed := map[string]string{}
-	for _, row := range table(page, "endpoint") {
-		listed[spans(row[0])[0]] = row[1] + " " + spans(row[2])[0]
+	for _, m := range regexp.MustCompile("(?m)^- `([a-z-]+)`: (provides|requires|peer) `([a-z_-]+)`").FindAllStringSubmatch(page, -1) {
+		listed[m[1]] = m[2] + " " + m[3]
 	}
 	require.Equal(t, endpoints, listed)
 	rows := func(heading string) (keys []string) {

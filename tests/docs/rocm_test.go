@@ -41,15 +41,11 @@ func releases() string {
 // version it installs.
 func TestROCmPageHasEveryState(t *testing.T) {
 	page := readFile(t, "docs/how-to/rocm.md")
-	var states []string
-	for _, row := range table(page, "state") {
-		states = append(states, spans(row[0])[0])
-	}
 	var want []string
 	for _, s := range []amd.DriverState{amd.StateNone, amd.StateSupported, amd.StateUnsupported, amd.StateMixed, amd.StateContainer, amd.StateReboot} {
 		want = append(want, string(s))
 	}
-	require.ElementsMatch(t, want, states)
+	require.ElementsMatch(t, want, terms(page))
 	r, err := amd.FindRelease("", "", "")
 	require.NoError(t, err)
 	for _, text := range []string{r.ROCm, r.DriverRepo()[1:], r.ROCmRepo()[1:]} {

@@ -19,12 +19,13 @@ import (
 
 const statusPage = "docs/reference/status.md"
 
-// Every text in a table headed "status", "message" or "reason" is one that the code
-// declares, so a change of a text must change the pages that quote it.
+// Every text in a table headed "status" or "reason", or in a list of the pages of statuses and
+// refusals, is one that the code declares. So a change of a text must change the pages that
+// quote it.
 func TestQuotedStatusesAreTheCodes(t *testing.T) {
 	x, quoting := newTexts(t), map[string]bool{}
 	for page, md := range pages(t) {
-		for _, text := range slices.Concat(column(md, "status"), column(md, "message"), column(md, "reason")) {
+		for _, text := range slices.Concat(column(md, "status"), column(md, "reason"), quoted(page, md)) {
 			quoting[page] = true
 			assert.True(t, x.declares(text), "%s: the code declares nothing like: %s", page, text)
 		}
@@ -83,6 +84,14 @@ func TestReferenceListsEveryStatus(t *testing.T) {
 	requireListed(t, statusPage, wanted)
 }
 
+// quoted returns the texts in the lists of a page that explains texts of the product.
+func quoted(page, md string) []string {
+	if page != statusPage && page != wrapperPage {
+		return nil
+	}
+	return terms(md)
+}
+
 // longest has the longest realistic value for each example on the page.
 var longest = strings.NewReplacer("8.2.5", "10.12.15", "8.3.0", "10.13.10", "8.2.4", "10.12.14", "9.0.0", "11.10.10",
 	"gpu/0", "rocm-worker/128", "of gfx942", "of gfx90a, gfx942, gfx950, gfx1201", "has gfx942", "has gfx90a, gfx942, gfx950, gfx1201", "0000:03:00.0", "0000:03:00.0, 0000:43:00.0",
@@ -106,7 +115,7 @@ func TestEveryStatusFits(t *testing.T) {
 		}
 	}
 	checked, top := 0, ""
-	for _, text := range column(readFile(t, statusPage), "status") {
+	for _, text := range terms(readFile(t, statusPage)) {
 		if strings.HasPrefix(text, "...") {
 			continue
 		}

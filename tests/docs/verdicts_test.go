@@ -13,12 +13,12 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-const verdictsPage = "docs/explanation/verdicts.md"
+const rulesPage = "internal/flight/README.md"
 
-// The table of the page is made from the rules.
+// The list of the page is made from the rules.
 func TestRulesOfVerdictsAreOnTheirPage(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("| reason | verdict | sign |\n|---|---|---|\n")
+	b.WriteString("\n")
 	codes := map[string]bool{}
 	for _, r := range verdict.Rules {
 		require.False(t, codes[r.Code], "%s is there twice", r.Code)
@@ -27,15 +27,13 @@ func TestRulesOfVerdictsAreOnTheirPage(t *testing.T) {
 		for _, text := range []string{r.When, r.Source, r.Fix} {
 			require.NotEmpty(t, text, r.Code)
 		}
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", r.Code, r.Kind, r.When)
+		fmt.Fprintf(&b, "- `%s`, `%s`: %s\n", r.Code, r.Kind, r.When)
 	}
-	page := withSection(t, readFile(t, verdictsPage), "rules", b.String())
-	hosttest.Golden(t, filepath.Join(root, verdictsPage), page)
+	b.WriteString("\n")
+	page := withSection(t, readFile(t, rulesPage), "rules", b.String())
+	hosttest.Golden(t, filepath.Join(root, rulesPage), page)
 	require.Less(t, len(strings.Fields(readFile(t, "docs/how-to/why-did-my-build-fail.md"))), 500)
-	kinds := []string{}
-	for _, row := range table(readFile(t, "docs/how-to/why-did-my-build-fail.md"), "verdict") {
-		kinds = append(kinds, spans(row[0])[0])
-	}
+	kinds := terms(readFile(t, "docs/how-to/why-did-my-build-fail.md"))
 	for _, k := range verdict.Kinds {
 		require.True(t, slices.Contains(kinds, string(k)), k)
 	}

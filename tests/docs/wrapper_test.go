@@ -11,7 +11,10 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
 )
 
-const wrapperPage = "docs/reference/wrapper.md"
+const (
+	wrapperPage   = "docs/reference/wrapper.md"
+	wrapperReadme = "src/runc-amd-wrapper/README.md"
+)
 
 // unlisted are beginnings of refusals without a row. The text names the fix, or only a change
 // of the code helps.
@@ -63,9 +66,9 @@ func configFields(t reflect.Type, prefix string) (names []string) {
 	return names
 }
 
-func TestWrapperPageListsTheFieldsOfItsConfig(t *testing.T) {
+func TestWrapperReadmeListsTheFieldsOfItsConfig(t *testing.T) {
 	fields := configFields(reflect.TypeFor[oci.Config](), "")
-	require.ElementsMatch(t, fields, column(readFile(t, wrapperPage), "field"))
+	require.ElementsMatch(t, fields, column(readFile(t, wrapperReadme), "field"))
 
-	require.ElementsMatch(t, []string{oci.EnvConfig, oci.EnvRuntime}, column(readFile(t, wrapperPage), "variable"))
+	require.ElementsMatch(t, []string{oci.EnvConfig, oci.EnvRuntime}, column(readFile(t, wrapperReadme), "variable"))
 }

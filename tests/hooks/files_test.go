@@ -17,7 +17,7 @@ func requireListed(t *testing.T, before, after map[string]string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/reference/files.md")
 	require.NoError(t, err)
-	rows := regexp.MustCompile("(?m)^\\| (`/\\S+`) \\| (\\S+) \\|").FindAllStringSubmatch(string(page), -1)
+	rows := regexp.MustCompile("(?m)^- (`/\\S+`) \\((\\S+)\\):").FindAllStringSubmatch(string(page), -1)
 	modes := map[string]string{}
 	for _, row := range rows {
 		mode := row[2]

@@ -44,14 +44,15 @@ func withSection(t *testing.T, md, name, text string) string {
 
 func TestPageIsTheExporters(t *testing.T) {
 	var metrics strings.Builder
-	metrics.WriteString("| metric{labels} | meaning |\n|---|---|\n")
+	metrics.WriteString("\n")
 	for _, f := range jobexporter.Families() {
 		shown := ""
 		if len(f.Labels) > 0 {
 			shown = "{" + strings.Join(f.Labels, ",") + "}"
 		}
-		fmt.Fprintf(&metrics, "| `%s%s` | %s |\n", f.Name, shown, f.Help)
+		fmt.Fprintf(&metrics, "- `%s%s`: %s\n", f.Name, shown, f.Help)
 	}
+	metrics.WriteString("\n")
 	file, err := login.Credentials{
 		URL: "https://10.0.0.2:8443", Username: "admin", Password: "...",
 		CAFile: "/etc/ssl/certs/ci.pem", ServerName: "ci.example.com",
@@ -61,18 +62,36 @@ func TestPageIsTheExporters(t *testing.T) {
 	hosttest.Golden(t, readme, withSection(t, read(t, readme), "credentials", "```json\n"+string(file)+"```\n"))
 }
 
-// firsts are the code spans of the first cells of a table.
+// firsts returns the code spans of the first cells of a table of the README.
 func firsts(t *testing.T, heading string) (out []string) {
 	t.Helper()
-	_, rest, ok := strings.Cut(read(t, page)+read(t, readme), "\n| "+heading+" |")
+	_, rest, ok := strings.Cut(read(t, readme), "\n| "+heading+" |")
 	require.True(t, ok, heading)
 	rest, _, _ = strings.Cut(rest, "\n\n")
 	for line := range strings.Lines(rest) {
 		if cells := strings.Split(line, " | "); strings.HasPrefix(line, "| `") {
-			for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[0], -1) {
-				out = append(out, m[1])
-			}
+			out = append(out, spans(cells[0])...)
 		}
+	}
+	return out
+}
+
+// spans returns the code spans of a text.
+func spans(text string) (out []string) {
+	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// terms returns what the list after a text of the page explains.
+func terms(t *testing.T, after string) (out []string) {
+	t.Helper()
+	_, rest, ok := strings.Cut(read(t, page), after)
+	require.True(t, ok, after)
+	rest, _, _ = strings.Cut(strings.TrimLeft(rest, "\n"), "\n\n")
+	for _, m := range regexp.MustCompile("(?m)^- ([^:]+):").FindAllStringSubmatch(rest, -1) {
+		out = append(out, spans(m[1])...)
 	}
 	return out
 }
@@ -83,13 +102,13 @@ func TestEveryLabelResultAndKeyIsExplained(t *testing.T) {
 		want = append(want, f.Labels...)
 	}
 	slices.Sort(want)
-	require.ElementsMatch(t, slices.Compact(want), firsts(t, "label"))
+	require.ElementsMatch(t, slices.Compact(want), terms(t, "\nLabels:\n"))
 
 	want = nil
 	for _, m := range regexp.MustCompile(`polls_total\{result="(\w+)"`).FindAllStringSubmatch(read(t, source+"testdata/site.prom"), -1) {
 		want = append(want, m[1])
 	}
-	require.ElementsMatch(t, want, append(firsts(t, "result"), "ok"))
+	require.ElementsMatch(t, want, append(terms(t, "pipelines and teams are absent.\n"), "ok"))
 
 	want = nil
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[login.Credentials]()) {

@@ -48,12 +48,12 @@ func documented(t *testing.T, path string) bool {
 	page, err := os.ReadFile("../../docs/reference/files.md")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(page)) {
-		f := strings.Split(line, "|")
-		if len(f) < 5 || strings.TrimSpace(f[4]) != "never" {
+		paths, isRow := strings.CutPrefix(strings.Split(line, " (")[0], "- ")
+		if !isRow || !strings.HasSuffix(line, "; never removed\n") {
 			continue
 		}
-		for stays := range strings.SplitSeq(f[1], "<br>") {
-			stays = strings.Trim(stays, " `")
+		for stays := range strings.SplitSeq(paths, "<br>") {
+			stays = strings.Trim(stays, "`")
 			if path == stays || stays == "/var/lib/concourse" && strings.HasPrefix(path, stays+"/") {
 				return true
 			}

@@ -312,11 +312,6 @@ func TestVariablesAreOneList(t *testing.T) {
 	require.Equal(t, given(t, "rocm-pr.yml"), without(without(pr, append(prImage, prSecrets...)), given(t, "rocm-build.yml")))
 	windows := used(t, "rocm-windows.yml")
 	require.Equal(t, given(t, "rocm-windows.yml"), without(without(windows, buildSecrets), given(t, "rocm-build.yml")))
-	page, err := os.ReadFile("../../docs/reference/rocm-variables.md")
-	require.NoError(t, err)
-	for _, name := range slices.Concat(build, pr, windows) {
-		require.Contains(t, string(page), "`"+name+"`", "docs/reference/rocm-variables.md")
-	}
 }
 
 func TestShellCheckFindsNothing(t *testing.T) {
@@ -343,7 +338,7 @@ func TestPageQuotesWhatTheTasksReport(t *testing.T) {
 		require.NoError(t, err)
 		page = append(page, data...)
 	}
-	quoted := regexp.MustCompile("(?m)^\\| `FAILED: ([^`]+)` \\|").FindAllStringSubmatch(string(page), -1)
+	quoted := regexp.MustCompile("(?m)^- `FAILED: ([^`]+)`:").FindAllStringSubmatch(string(page), -1)
 	require.Greater(t, len(quoted), 10)
 	for _, q := range quoted {
 		for _, piece := range strings.Split(q[1], "...") {

@@ -17,7 +17,7 @@ const (
 
 var gpuRules = []Rule{
 	{Code: "gpu-hang", Kind: GPU, find: gpuHang,
-		When: "the driver logged [dead firmware or a reset](../reference/gpu-errors.md#2-gpu-hang), wrote a dump, " +
+		When: "the driver logged [dead firmware or a reset](../../docs/reference/gpu-errors.md#2-gpu-hang), wrote a dump, " +
 			"or rejected all readings",
 		Source: "amdgpu_job.c, amdgpu_device.c, devcoredump.c",
 		Fix:    runAgain + " If it hangs on several GPUs, its own kernel is the cause; the dump shows it."},
