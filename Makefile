@@ -8,6 +8,8 @@ BIN ?= $(if $(filter $(HOSTARCH),$(GOARCH)),bin,bin/$(GOARCH))
 CHARM ?= concourse-ci-machine_$(GOARCH).charm
 # A folder for the packages of make packages.
 PACKAGES ?= dist/packages
+# A repository of them for apt. With SIGNING_KEY, a key of gpg, it is signed.
+APT ?= dist/apt
 # gzip is far quicker.
 COMPRESSION ?= xz
 TAKEOVER_CHARM ?= concourse-ci-machine-takeover_$(GOARCH).charm
@@ -52,7 +54,7 @@ IN_MEMORY = GOTMPDIR= TMPDIR="$$("$(CURDIR)/scripts/test-tmpdir.sh")"
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz mutate clean packages images
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz mutate clean packages apt-repository images
 
 # The targets that help shows, in the order of use. CONTRIBUTING.md describes all targets.
 SHOWN = Try_it: demo \
@@ -195,11 +197,19 @@ charm-tree: build ## the files of the charm in the folder CHARM_TREE; charmcraft
 hooks: need-go ## hooks/ for the relations in metadata.yaml
 	$(PACKER) hooks
 
-# The wrapper and the exporter are the charm's. Made for this machine, gpukit also prints
-# the completion.
+# The wrapper and the exporter are the charm's.
 PACKAGED = bin/packages/$*
-packages: $(addprefix package-,$(PACKAGE_ARCHS)) ## deb and rpm packages, in dist/packages/
-	@ls -l $(PACKAGES)
+packages: $(addprefix package-,$(PACKAGE_ARCHS)) ## deb and rpm packages in dist/packages/, for apt in dist/apt/ (SIGNING_KEY=key of gpg)
+	@$(MAKE) --no-print-directory apt-repository
+	@ls -l $(PACKAGES) $(APT)
+
+# The time of the commit, because apt refuses a repository that is older than the last one.
+apt-repository: packer
+	@SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)}" bin/packer -repository $(APT) -o $(PACKAGES)
+ifdef SIGNING_KEY
+	@gpg --batch --local-user "$(SIGNING_KEY)" --output $(APT)/InRelease --clearsign $(APT)/Release
+	@gpg --batch --armor --export "$(SIGNING_KEY)" >$(APT)/concourse-ci-machine.asc
+endif
 
 package-%: need-go packer package-tree
 	@$(MAKE) --no-print-directory build GOARCH=$* VERSION="$(VERSION)" BIN=bin/packages/charm-bin/$*
@@ -215,12 +225,10 @@ packer: need-go
 
 package-tree: need-go
 	@rm -rf bin/packages/tree && mkdir -p bin/packages/tree
-	@go run -buildvcs=false -ldflags "$(LINKED)" ./tools/manpages bin/packages/tree/man/gpukit gpukit
+	@go build -buildvcs=false -ldflags "$(LINKED)" -o bin/manpages ./tools/manpages
+	@for p in gpukit concourse-ci-machine rocm-exporter; do \
+		bin/manpages bin/packages/tree/man/$$p $$p bin/packages/tree/completion || exit 1; done
 	@go run -buildvcs=false ./tools/monitoring src bin/packages/tree/monitoring
-	@go build -buildvcs=false -ldflags "$(LINKED)" -o bin/packages/gpukit ./src/gpukit
-	@go build -buildvcs=false -o bin/packages/concourse-ci-machine ./src/dispatch
-	@bin/packages/concourse-ci-machine completion bash >bin/packages/tree/concourse-ci-machine.bash
-	@for shell in bash zsh fish; do bin/packages/gpukit completion $$shell >bin/packages/tree/gpukit.$$shell || exit 1; done
 
 # One archive of both architectures, for nodes of Kubernetes without a unit.
 IMAGE ?= dist/images/concourse-gpu-node.tar

@@ -30,7 +30,17 @@ import (
 // With flags alone it serves, as other exporters do. version appears in --version and
 // rocm_exporter_build_info.
 func Run(version string, args []string, stdout, stderr io.Writer) int {
+	about := []string{"-h", "--help", "--version"}
+	if len(args) > 0 && strings.HasPrefix(args[0], "-") && !slices.Contains(about, args[0]) {
+		args = append([]string{"serve"}, args...)
+	}
+	return commandline.Run(context.Background(), Root(version), args, stdout, stderr)
+}
+
+// Root returns the tree of the program's commands, for Run and for man pages.
+func Root(version string) *cobra.Command {
 	root := commandline.Group(&cobra.Command{Use: "rocm-exporter", Version: version,
+		Short: "state and health of GPUs for Prometheus, and a status page",
 		Long: "Serves metrics of this machine's AMD and NVIDIA GPUs to Prometheus. It needs no ROCm. With flags alone it " +
 			"runs serve.\n\n" +
 			"serve needs no privilege if other processes do what needs root: write-gpus reads the GPUs, scans " +
@@ -38,11 +48,7 @@ func Run(version string, args []string, stdout, stderr io.Writer) int {
 			"parent process."})
 	serve, _ := newServe(version)
 	root.AddCommand(serve, newWriteGPUs(), newRecordTasks())
-	about := []string{"-h", "--help", "--version"}
-	if len(args) > 0 && strings.HasPrefix(args[0], "-") && !slices.Contains(about, args[0]) {
-		args = append([]string{serve.Name()}, args...)
-	}
-	return commandline.Run(context.Background(), root, args, stdout, stderr)
+	return root
 }
 
 // place holds the flags that all commands have.

@@ -1,10 +1,15 @@
-// Command manpages writes a man page for each command of dispatch or gpukit into a folder.
+// Command manpages writes a man page for each command of a program into a folder, and the
+// completion of its commands for bash, zsh and fish into another one.
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,43 +19,87 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/version"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
+	"github.com/fourdollars/concourse-ci-machine/internal/exporter"
 )
 
 func main() {
-	program := wellknown.Program(wellknown.Dispatch)
-	switch {
-	case len(os.Args) == 2:
-	case len(os.Args) == 3 && os.Args[2] == wellknown.GPUKit:
-		program = wellknown.GPUKit
-	default:
-		fmt.Fprintln(os.Stderr, "cannot write man pages: want manpages FOLDER [gpukit]")
-		os.Exit(2)
-	}
-	if err := write(program, os.Args[1]); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot write man pages:", err)
 		os.Exit(1)
 	}
 }
 
-func write(program wellknown.Program, dir string) error {
+func run(args []string) error {
+	switch len(args) {
+	case 1:
+		return writePages(cli.Root(wellknown.Dispatch), args[0])
+	case 3:
+	default:
+		return errors.New("want manpages FOLDER [PROGRAM FOLDER-OF-COMPLETIONS]")
+	}
+	var root *cobra.Command
+	switch program := args[1]; program {
+	case wellknown.GPUKit, wellknown.MachineProgram:
+		root = cli.Root(wellknown.Program(program))
+	case "rocm-exporter":
+		root = exporter.Root(version.Version())
+		commandline.Prepare(root)
+	default:
+		return fmt.Errorf("%q is not a program with commands", program)
+	}
+	return errors.Join(writeCompletions(root, args[2]), writePages(root, args[0]))
+}
+
+// writePages writes the pages of c and of the commands below it. They have no date, because
+// the same source gives the same bytes.
+func writePages(c *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	// A fixed date: the same source gives the same bytes.
-	date := time.Unix(0, 0).UTC()
-	root := cli.Root(program)
-	root.DisableAutoGenTag = true
-	addNotes(root)
-	source := "concourse-ci-machine " + version.Version()
-	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: source}, dir)
+	for _, s := range c.Commands() {
+		if s.IsAvailableCommand() {
+			if err := writePages(s, dir); err != nil {
+				return err
+			}
+		}
+	}
+	c.DisableAutoGenTag = true
+	if c.HasAvailableSubCommands() {
+		c.Use, c.DisableFlagsInUseLine = c.Name()+" COMMAND", true
+	}
+	c.Long = description(c)
+	header := doc.GenManHeader{Section: "1", Date: &time.Time{}, Source: "concourse-ci-machine " + version.Version()}
+	var page bytes.Buffer
+	if err := doc.GenMan(c, &header, &page); err != nil {
+		return err
+	}
+	text := bytes.Replace(page.Bytes(), []byte(`"Jan 0001"`), []byte(`""`), 1)
+	return os.WriteFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), text, 0o644)
 }
 
-// addNotes adds the notes after the flags to the descriptions.
-func addNotes(c *cobra.Command) {
-	if text := c.Annotations[commandline.Note]; text != "" {
-		c.Long = cmp.Or(c.Long, c.Short) + "\n\n" + text
+// description returns the text of a command with its notes and the commands below it, in
+// Markdown.
+func description(c *cobra.Command) string {
+	text := cmp.Or(c.Long, c.Short)
+	if note := c.Annotations[commandline.Note]; note != "" {
+		text += "\n\n" + note
 	}
-	for _, s := range c.Commands() {
-		addNotes(s)
+	if c.HasAvailableSubCommands() {
+		text += "\n\n# COMMANDS\n"
+		for _, s := range c.Commands() {
+			if s.IsAvailableCommand() {
+				text += "\n**" + s.Name() + "**\n: " + s.Short + "\n"
+			}
+		}
 	}
+	return text
+}
+
+func writeCompletions(root *cobra.Command, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, root.Name())
+	return errors.Join(root.GenBashCompletionFileV2(name+".bash", false), root.GenZshCompletionFileNoDesc(name+".zsh"),
+		root.GenFishCompletionFile(name+".fish", false))
 }

@@ -1,5 +1,5 @@
 // Command packages writes a deb and an rpm of each package that a YAML file of this folder
-// describes, and their checksums. The format is nfpm's (https://nfpm.goreleaser.com). The
+// describes, and their checksums, or a repository for apt of them. The format is nfpm's (https://nfpm.goreleaser.com). The
 // same input gives the same bytes: times are fixed, and files are sorted. It builds no
 // program and signs nothing.
 package main
@@ -32,6 +32,7 @@ type options struct {
 	version     string
 	compression string
 	out         string
+	repository  string // with the debs of out, for apt
 }
 
 func main() {
@@ -43,6 +44,7 @@ func main() {
 	flag.StringVar(&o.version, "version", "", "`version` of the packages")
 	flag.StringVar(&o.compression, "compression", "xz", "xz, gzip or zstd: `name` of a compression of both formats")
 	flag.StringVar(&o.out, "o", "", "`folder` to write into")
+	flag.StringVar(&o.repository, "repository", "", "`folder` to write a repository for apt into, of the debs in the folder of -o")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot make packages:", err)
@@ -51,15 +53,17 @@ func main() {
 }
 
 func run(o options) error {
-	if flag.NArg() > 0 || o.bin == "" || o.tree == "" || o.version == "" || o.out == "" {
-		return errors.New("want -bin, -tree, -version and -o; see --help")
+	at, err := buildTime(os.Getenv("SOURCE_DATE_EPOCH"))
+	switch {
+	case flag.NArg() > 0 || o.out == "" || o.repository == "" && (o.bin == "" || o.tree == "" || o.version == ""):
+		return errors.New("want -bin, -tree, -version and -o, or -repository and -o; see --help")
+	case err != nil:
+		return err
+	case o.repository != "":
+		return writeRepository(o.out, o.repository, at)
 	}
 	if o.version[0] < '0' || o.version[0] > '9' {
 		return fmt.Errorf("the version %q does not begin with a number; run: make packages VERSION=1.2.3", o.version)
-	}
-	at, err := buildTime(os.Getenv("SOURCE_DATE_EPOCH"))
-	if err != nil {
-		return err
 	}
 	all, err := filepath.Glob(filepath.Join(o.folder, "*.yaml"))
 	if err != nil || len(all) == 0 {
@@ -114,8 +118,18 @@ func (o options) pack(file, format string, at time.Time) error {
 		return err
 	}
 	info = nfpm.WithDefaults(info)
+	// A hyphen would begin the revision of a Debian package.
+	info.VersionMetadata = strings.ReplaceAll(info.VersionMetadata, "-", ".")
 	info.MTime, info.RPM.BuildHost = at, "concourse-ci-machine"
 	if info.Contents, err = expandTrees(info.Contents); err != nil {
+		return err
+	}
+	documents, err := os.MkdirTemp("", "packages-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(documents)
+	if err := errors.Join(compressPages(info, documents), addChangelog(info, documents)); err != nil {
 		return err
 	}
 	if err := fixContents(info.Contents, format, at); err != nil {

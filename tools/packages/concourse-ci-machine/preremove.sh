@@ -7,4 +7,4 @@ remove | 0) ;;
 esac
 [ -e /var/lib/concourse-ci-machine/machine.json ] || exit 0
 echo "concourse-ci-machine: the CI stops now, and its data stays; to remove the data too, install the package again and run: concourse-ci-machine purge" >&2
-/usr/bin/concourse-ci-machine down || echo "concourse-ci-machine: see above for what still runs" >&2
+concourse-ci-machine down || echo "concourse-ci-machine: see above for what still runs" >&2

@@ -14,4 +14,4 @@ if command -v systemctl >/dev/null; then
 		gpukit-records.service || true
 fi
 # Engines must not name a runtime that does not exist. A failure must not keep the package.
-/usr/bin/gpukit undo-all || echo "gpukit: see above for what is left" >&2
+gpukit undo-all || echo "gpukit: see above for what is left" >&2
