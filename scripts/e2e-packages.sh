@@ -4,7 +4,7 @@
 # separated, those that are not there, for the tests to give as their reason.
 set -eu
 # Programs that may have come with another package, and the package to get.
-programs="runc:runc containerd:containerd ctr:containerd gcc:gcc dnsmasq:dnsmasq-base unshare:util-linux ip:iproute2 iptables:iptables promtool:prometheus chromium:chromium haproxy:haproxy systemd-analyze:systemd debootstrap:debootstrap gpg:gpg jq:jq shellcheck:shellcheck dockerd:docker.io podman:podman crun:crun newuidmap:uidmap mkdocs:mkdocs rocm-smi:rocm-smi twine:twine wine:wine"
+programs="runc:runc containerd:containerd ctr:containerd gcc:gcc dnsmasq:dnsmasq-base unshare:util-linux ip:iproute2 iptables:iptables promtool:prometheus chromium:chromium haproxy:haproxy systemd-analyze:systemd debootstrap:debootstrap gpg:gpg jq:jq shellcheck:shellcheck dockerd:docker.io podman:podman crun:crun newuidmap:uidmap mkdocs:mkdocs rocm-smi:rocm-smi twine:twine wine:wine lintian:lintian"
 # Packages that must be these: a busybox may be a dynamic one, and a program
 # lxd one that fetches a snap.
 packages="busybox-static libc6-dev lxd lxd-client mkdocs-material postgresql wine64"

@@ -40,8 +40,8 @@ func TestReasonsOfUnusableGPUs(t *testing.T) {
 		reason gpu.Reason
 		detail string
 	}{
-		"no node":            {remove(render), gpu.NotPassedThrough, "/dev/dri/renderD128 is not there: the host has it and did not pass it through to this unit"},
-		"no /dev/dri":        {remove("/dev/dri"), gpu.NotPassedThrough, "/dev/dri/renderD128 is not there: the host has it and did not pass it through to this unit"},
+		"no node":            {remove(render), gpu.NotPassedThrough, "/dev/dri/renderD128 is not there: the host has it and did not pass it through to this machine"},
+		"no /dev/dri":        {remove("/dev/dri"), gpu.NotPassedThrough, "/dev/dri/renderD128 is not there: the host has it and did not pass it through to this machine"},
 		"another number":     {put(render, "226:130 0660 0 44"), gpu.WrongNumber, "/dev/dri/renderD128 is 226:130, but sysfs shows 226:128"},
 		"not a device":       {put(render, "what is this"), gpu.NotADevice, "/dev/dri/renderD128 is not a character device"},
 		"nobody's":           {put(render, "226:128 0660 65534 65534"), gpu.Unreadable, "/dev/dri/renderD128 has mode 0660 and belongs to an owner outside this container (65534:65534)"},

@@ -114,7 +114,7 @@ func (s *selection) match(part string, fits func(GPU) bool) {
 		}
 	}
 	if none {
-		s.problem(part, "is not a GPU of this unit; %s", s.available())
+		s.problem(part, "is not a GPU of this machine; %s", s.available())
 	}
 }
 
@@ -125,9 +125,9 @@ func (s *selection) span(part, from, to string) {
 	case greater(from, to):
 		s.problem(part, "runs backwards")
 	case b >= len(s.gpus):
-		what := "is not a GPU of this unit"
+		what := "is not a GPU of this machine"
 		if a < len(s.gpus) {
-			what = "reaches beyond the GPUs of this unit"
+			what = "reaches beyond the GPUs of this machine"
 		}
 		s.problem(part, "%s; %s", what, s.available())
 	default:

@@ -49,21 +49,21 @@ func TestSelectChooses(t *testing.T) {
 func TestSelectNamesEveryProblem(t *testing.T) {
 	const form = ` is not all, an index, a range such as 0-1, a PCI address or GPU-<unique id>`
 	for spec, want := range map[string][]string{
-		"3":                           {`"3" is not a GPU of this unit; it has 0, 1`},
+		"3":                           {`"3" is not a GPU of this machine; it has 0, 1`},
 		"-1":                          {`"-1" is negative; it has 0, 1`},
 		"0,0":                         {`"0" names GPU 0, which "0" named before`},
 		"0,0-1":                       {`"0-1" names GPU 0, which "0" named before`},
 		"1,0000:04:00.0":              {`"0000:04:00.0" names GPU 1, which "1" named before`},
 		"1-0":                         {`"1-0" runs backwards`},
-		"0-7":                         {`"0-7" reaches beyond the GPUs of this unit; it has 0, 1`},
-		"5-7":                         {`"5-7" is not a GPU of this unit; it has 0, 1`},
-		"0-99999999999999999999999":   {`"0-99999999999999999999999" reaches beyond the GPUs of this unit; it has 0, 1`},
+		"0-7":                         {`"0-7" reaches beyond the GPUs of this machine; it has 0, 1`},
+		"5-7":                         {`"5-7" is not a GPU of this machine; it has 0, 1`},
+		"0-99999999999999999999999":   {`"0-99999999999999999999999" reaches beyond the GPUs of this machine; it has 0, 1`},
 		"99999999999999999999999-8":   {`"99999999999999999999999-8" runs backwards`},
-		"18446744073709551616":        {`"18446744073709551616" is not a GPU of this unit; it has 0, 1`},
-		"0000:0a:00.0":                {`"0000:0a:00.0" is not a GPU of this unit; it has 0, 1`},
+		"18446744073709551616":        {`"18446744073709551616" is not a GPU of this machine; it has 0, 1`},
+		"0000:0a:00.0":                {`"0000:0a:00.0" is not a GPU of this machine; it has 0, 1`},
 		"0000:zz:00.0":                {`"0000:zz:00.0" is not a PCI address such as 0000:03:00.0`},
-		"GPU-00000000000000ff":        {`"GPU-00000000000000ff" is not a GPU of this unit; it has 0, 1`},
-		"GPU-":                        {`"GPU-" is not a GPU of this unit; it has 0, 1`},
+		"GPU-00000000000000ff":        {`"GPU-00000000000000ff" is not a GPU of this machine; it has 0, 1`},
+		"GPU-":                        {`"GPU-" is not a GPU of this machine; it has 0, 1`},
 		"all,0":                       {`"all" cannot be combined with other entries`},
 		"first":                       {`"first"` + form},
 		"+1":                          {`"+1"` + form},
@@ -72,7 +72,7 @@ func TestSelectNamesEveryProblem(t *testing.T) {
 		"0-1-2":                       {`"0-1-2"` + form},
 		"0;1":                         {`"0;1"` + form},
 		"0\n1":                        {`"0\n1"` + form},
-		"7,-2,x,1":                    {`"7" is not a GPU of this unit; it has 0, 1`, `"-2" is negative; it has 0, 1`, `"x"` + form},
+		"7,-2,x,1":                    {`"7" is not a GPU of this machine; it has 0, 1`, `"-2" is negative; it has 0, 1`, `"x"` + form},
 		"0,,1":                        {"there is an empty entry; write indexes with one comma between them"},
 		strings.Repeat("ü", 40) + "!": {`"` + strings.Repeat("ü", 30) + `..."` + form},
 	} {
@@ -89,9 +89,9 @@ func TestSelectNamesEveryProblem(t *testing.T) {
 
 func TestSelectListsTheGPUs(t *testing.T) {
 	_, problems := gpu.Select(nil, "0")
-	require.Equal(t, []string{`gpu-device-ids: "0" is not a GPU of this unit; it has none`}, problems)
+	require.Equal(t, []string{`gpu-device-ids: "0" is not a GPU of this machine; it has none`}, problems)
 	_, problems = gpu.Select(gpus(64, false), "64")
-	require.Equal(t, []string{`gpu-device-ids: "64" is not a GPU of this unit; it has 0-63`}, problems)
+	require.Equal(t, []string{`gpu-device-ids: "64" is not a GPU of this machine; it has 0-63`}, problems)
 	chosen, problems := gpu.Select(nil, "all")
 	require.Empty(t, problems, "that there is no GPU is another diagnosis")
 	require.Empty(t, chosen)

@@ -60,7 +60,7 @@ func (r Reason) Text() string {
 	case SysfsUnreadable:
 		return "sysfs does not describe it"
 	case NotPassedThrough:
-		return "the host has it and did not pass it through to this unit"
+		return "the host has it and did not pass it through to this machine"
 	case NotADevice:
 		return "its node is not a character device"
 	case WrongNumber:

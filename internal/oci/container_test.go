@@ -130,7 +130,7 @@ func TestRefusedValueStopsTheContainer(t *testing.T) {
 	b := newTestbed(t)
 	b.configure(t, func(c *Config) { c.Visible = []string{"AMD_VISIBLE_DEVICES"} })
 	b.bundle(t, "task", env("AMD_VISIBLE_DEVICES=1"))
-	require.EqualError(t, b.create(), `cannot give the task the GPUs of AMD_VISIBLE_DEVICES="1": "1" is not a GPU for tasks of this unit; `+
+	require.EqualError(t, b.create(), `cannot give the task the GPUs of AMD_VISIBLE_DEVICES="1": "1" is not a GPU that this machine gives; `+
 		`there are: 0 (GPU-1a2b, 0000:03:00.0) [container c1]`)
 	require.Nil(t, b.argv)
 	b.configure(t, func(c *Config) { c.Visible = nil })
@@ -156,5 +156,5 @@ func TestCountOfSharedGPUsReachesTheContainer(t *testing.T) {
 	require.Contains(t, b.text(t), "renderD128")
 	require.NotContains(t, b.text(t), "renderD129")
 	b.bundle(t, "task", env("GPU_COUNT=9"))
-	require.ErrorContains(t, b.create(), "this unit gives 2; request fewer with GPU_COUNT")
+	require.ErrorContains(t, b.create(), "this machine gives 2; request fewer with GPU_COUNT")
 }

@@ -73,7 +73,7 @@ func TestContainersOfEnginesGetTheirRequest(t *testing.T) {
 	b := newTestbed(t)
 	b.ofAnEngine(t)
 	b.bundle(t, "check", plain("AMD_VISIBLE_DEVICES=amd.com/gpu=7"))
-	require.ErrorContains(t, b.create(), `AMD_VISIBLE_DEVICES="amd.com/gpu=7": "7" is not a GPU for tasks of this unit`)
+	require.ErrorContains(t, b.create(), `AMD_VISIBLE_DEVICES="amd.com/gpu=7": "7" is not a GPU that this machine gives`)
 }
 
 func TestConcoursesContainersAreServedAsTasksOrNotAtAll(t *testing.T) {

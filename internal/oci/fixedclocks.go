@@ -71,11 +71,11 @@ func (w *wrapper) fixClocks(e *edits.Edits, s *settings, c *cmdline.Call, b bund
 func (w *wrapper) fixAll(s *settings, t fixedclocks.Task, h heldLease) (level fixedclocks.Level, err error) {
 	switch {
 	case s.Leases == nil && len(s.GPUs) > 0:
-		return "", errors.New("tasks of this unit share GPUs (gpu-sharing)")
+		return "", errors.New("its GPUs are shared, not leased")
 	case h.empty():
 		return "", errors.New("it gets no GPU")
 	case !slices.ContainsFunc(s.GPUs, func(g GPU) bool { return g.Clocks != nil }):
-		return "", errors.New("this unit does not fix clocks (gpu-fixed-clocks)")
+		return "", errors.New("this machine does not fix clocks")
 	}
 	for _, name := range h.gpus {
 		clocks := s.clocksOf(name)

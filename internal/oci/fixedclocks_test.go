@@ -120,9 +120,9 @@ func TestClocksThatCannotBeFixed(t *testing.T) {
 	}
 	const second = "sys/0000:c4:00.0"
 	for want, c := range map[string]cause{
-		"tasks of this unit share GPUs (gpu-sharing)":      {change: func(c *Config) { c.Leases = nil }},
-		"this unit does not fix clocks (gpu-fixed-clocks)": {change: func(c *Config) { c.GPUs[0].Clocks, c.GPUs[1].Clocks = nil, nil }},
-		"it gets no GPU": {env: "GPU_COUNT=0"},
+		"its GPUs are shared, not leased":                  {change: func(c *Config) { c.Leases = nil }},
+		"this machine does not fix clocks":                 {change: func(c *Config) { c.GPUs[0].Clocks, c.GPUs[1].Clocks = nil, nil }},
+		"it gets no GPU":                                   {env: "GPU_COUNT=0"},
 		"GPU 0000:c4:00.0: it is not a whole GPU from AMD": {change: func(c *Config) { c.GPUs[0].Clocks = nil }},
 		"GPU 0000:c4:00.0: its driver has no " +
 			"power_dpm_force_performance_level": {breaks: func(b *testbed) {

@@ -99,7 +99,7 @@ func TestTaskOfSeveralGPUsGetsThemAll(t *testing.T) {
 	require.NoError(t, b.task(t, "c1", "GPU_COUNT=all"))
 	require.ElementsMatch(t, []string{"/dev/dri/renderD128", "/dev/dri/renderD129"}, b.given(t))
 	require.Equal(t, []string{"c1", "c1"}, b.held(t))
-	require.ErrorContains(t, b.task(t, "c2", "GPU_COUNT=3"), "cannot lease 3 GPUs: this unit has 2")
+	require.ErrorContains(t, b.task(t, "c2", "GPU_COUNT=3"), "cannot lease 3 GPUs: this machine has 2")
 }
 
 func TestContainersWithoutGPULeaseNone(t *testing.T) {

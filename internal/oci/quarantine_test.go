@@ -51,9 +51,9 @@ func TestQuarantinedGPUIsInNoSharedContainer(t *testing.T) {
 			"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
 		"AMD_VISIBLE_DEVICES=0-1": "cannot give the task 2 GPUs: 1 of the 2 that the task names can be " +
 			"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
-		"GPU_COUNT=2": "cannot give the task 2 GPUs: 1 of the 2 that this unit gives can be " +
+		"GPU_COUNT=2": "cannot give the task 2 GPUs: 1 of the 2 that this machine gives can be " +
 			"given; GPU 0 (GPU-1a2b, 0000:03:00.0) " + hung + elsewhere,
-		"GPU_COUNT=3": "cannot give the task 3 GPUs: this unit gives 2; request fewer with " +
+		"GPU_COUNT=3": "cannot give the task 3 GPUs: this machine gives 2; request fewer with " +
 			"GPU_COUNT [container c1]",
 	} {
 		b.bundle(t, "task", env(set))
@@ -67,7 +67,7 @@ func TestQuarantinedGPUIsInNoSharedContainer(t *testing.T) {
 
 	b.quarantine(t, "a", "b")
 	b.bundle(t, "task")
-	require.EqualError(t, b.create(), "cannot give the task 1 GPU: 0 of the 2 that this unit gives can "+
+	require.EqualError(t, b.create(), "cannot give the task 1 GPU: 0 of the 2 that this machine gives can "+
 		"be given; GPU 0 (GPU-1a2b, 0000:03:00.0) "+
 		hung+", GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+elsewhere)
 }
@@ -79,9 +79,9 @@ func TestQuarantinedGPUIsNotLeased(t *testing.T) {
 	for set, want := range map[string]string{
 		"AMD_VISIBLE_DEVICES=1": "cannot lease 1 GPU: 0 of the 1 that the task names can be given; GPU 1 " +
 			"(GPU-3c4d, 0000:c4:00.0) " + hung + elsewhere,
-		"GPU_COUNT=2": "cannot lease 2 GPUs: 1 of this unit's 2 can be given; GPU 1 (GPU-3c4d, " +
+		"GPU_COUNT=2": "cannot lease 2 GPUs: 1 of this machine's 2 can be given; GPU 1 (GPU-3c4d, " +
 			"0000:c4:00.0) " + hung + elsewhere,
-		"GPU_COUNT=3": "cannot lease 3 GPUs: this unit has 2; request fewer with GPU_COUNT [container c1]",
+		"GPU_COUNT=3": "cannot lease 3 GPUs: this machine has 2; request fewer with GPU_COUNT [container c1]",
 	} {
 		require.EqualError(t, b.task(t, "c1", set), want)
 	}
@@ -93,7 +93,7 @@ func TestQuarantinedGPUIsNotLeased(t *testing.T) {
 		"GPU 1 (GPU-3c4d, 0000:c4:00.0) "+hung+"; "+lease.RunAgain+" [container c2]")
 
 	b.quarantine(t, "GPU-1a2b", "GPU-3c4d")
-	require.EqualError(t, b.task(t, "c1"), "cannot lease 1 GPU: 0 of this unit's 2 can be given; GPU 1 "+
+	require.EqualError(t, b.task(t, "c1"), "cannot lease 1 GPU: 0 of this machine's 2 can be given; GPU 1 "+
 		"(GPU-3c4d, 0000:c4:00.0) "+hung+", GPU 0 (GPU-1a2b, 0000:03:00.0) "+hung+elsewhere)
 	process := b.path("process.json")
 	b.put(t, "process.json", `{"user":{"uid":0,"gid":0},"args":["sh"],"env":["A=b"],"cwd":"/"}`)
@@ -116,9 +116,9 @@ func TestTaskWaitsForAMissingGPU(t *testing.T) {
 	}{
 		"before the unit knows": {nil, "cannot lease 1 GPU: 0 of 2 are free; 0 (GPU-1a2b, 0000:03:00.0) is held by the " +
 			"task of container c1 since 03:04:05 UTC (0s); GPU 1 (GPU-3c4d, 0000:c4:00.0) is missing: no /dev/dri/renderD129",
-			"cannot lease 2 GPUs: 1 of this unit's 2 can be given; GPU 1 (GPU-3c4d, 0000:c4:00.0) is missing: no /dev/dri/renderD129"},
+			"cannot lease 2 GPUs: 1 of this machine's 2 can be given; GPU 1 (GPU-3c4d, 0000:c4:00.0) is missing: no /dev/dri/renderD129"},
 		"afterwards": {[]func(*Config){described}, busy + "GPU 0000:c4:00.0 is missing",
-			"cannot lease 2 GPUs: 1 of this unit's 2 can be given; GPU 0000:c4:00.0 is missing"},
+			"cannot lease 2 GPUs: 1 of this machine's 2 can be given; GPU 0000:c4:00.0 is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := exclusive(t, c.change...)
@@ -131,7 +131,7 @@ func TestTaskWaitsForAMissingGPU(t *testing.T) {
 			require.Equal(t, quarantineTime, waited)
 			require.EqualError(t, b.task(t, "c3", "GPU_COUNT=2"), c.two+"; "+lease.RunAgain+" [container c3]")
 			require.EqualError(t, b.task(t, "c4", "GPU_COUNT=3"),
-				"cannot lease 3 GPUs: this unit has "+map[bool]string{true: "2", false: "1"}[c.change == nil]+
+				"cannot lease 3 GPUs: this machine has "+map[bool]string{true: "2", false: "1"}[c.change == nil]+
 					"; request fewer with GPU_COUNT [container c4]")
 		})
 	}

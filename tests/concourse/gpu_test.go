@@ -86,7 +86,7 @@ func (s *story) refusal(t *testing.T) {
 	out, err := s.shipped("pipelines/tasks/verify-gpu-amd.yml", map[string]string{"AMD_VISIBLE_DEVICES": "7"}, "repository=none", "image-tag=none")
 	require.Error(t, err, out)
 	require.Contains(t, out, `OCI runtime create failed: runc-amd-wrapper: cannot give the task the GPUs of AMD_VISIBLE_DEVICES="7": `+
-		`"7" is not a GPU for tasks of this unit; there are: 0 (GPU-`)
+		`"7" is not a GPU that this machine gives; there are: 0 (GPU-`)
 	require.Contains(t, out, "errored")
 }
 

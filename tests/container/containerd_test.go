@@ -80,7 +80,7 @@ func TestRefusalReachesTheUserThroughContainerd(t *testing.T) {
 	out, err := run(b.id+"-refused", "7")
 	require.Error(t, err)
 	require.Contains(t, out, `OCI runtime create failed: runc-amd-wrapper: cannot give the task the GPUs of AMD_VISIBLE_DEVICES="7": `+
-		`"7" is not a GPU for tasks of this unit; there are: 0 [container `+b.id+`-refused]`)
+		`"7" is not a GPU that this machine gives; there are: 0 [container `+b.id+`-refused]`)
 
 	out, err = run(b.id+"-narrowed", "0")
 	require.NoError(t, err, out)
@@ -94,7 +94,7 @@ func TestRefusalReachesTheUserThroughContainerd(t *testing.T) {
 		"--mount", "type=bind,src="+b.path("volume")+",dst=/tmp/build/0badcafe,options=rbind:rw",
 		b.path("bundle/rootfs"), b.id+"-measures", "/bin/busybox", "sh", "-c", `cat "$GPU_FIXED_CLOCKS_RECORD"`)
 	require.NoError(t, err, out)
-	require.Contains(t, out, `{"valid": false, "reason": "the clocks of its GPUs are not fixed: tasks of this unit share GPUs (gpu-sharing)", `)
+	require.Contains(t, out, `{"valid": false, "reason": "the clocks of its GPUs are not fixed: its GPUs are shared, not leased", `)
 
 	out, err = ctr("containers", "list", "-q")
 	require.NoError(t, err)

@@ -112,7 +112,7 @@ func TestRefusalIsInTheLogWordForWord(t *testing.T) {
 	for env, want := range map[string]string{
 		"A=b":                   `^runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 \(GPU-0\) is held by the task of container ` + holder.id + ` since \d\d:\d\d:\d\d UTC \(.*\); run the task again later, or let tasks queue at the web \(gpu-tasks=limit\) \[container %s\]$`,
 		"AMD_VISIBLE_DEVICES=0": `^runc-amd-wrapper: cannot lease 1 GPU: .*0 \(GPU-0\) is held by the task of container ` + holder.id + ` since .* \[container %s\]$`,
-		"GPU_COUNT=2":           `^runc-amd-wrapper: cannot lease 2 GPUs: this unit has 1.* \[container %s\]$`,
+		"GPU_COUNT=2":           `^runc-amd-wrapper: cannot lease 2 GPUs: this machine has 1.* \[container %s\]$`,
 		"GPU_COUNT=two":         `^runc-amd-wrapper: cannot give the task GPU_COUNT="two" GPUs: it is not a whole number or all \[container %s\]$`,
 	} {
 		b := u.container(settings[1], env)

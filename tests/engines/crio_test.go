@@ -69,7 +69,7 @@ monitor_cgroup = "pod"
 	}
 	out, err := pod("amd", "7")
 	require.Error(t, err)
-	require.Contains(t, out, `"7" is not a GPU for tasks of this unit; there are: 0 (GPU-a1b2c3d4e5f60000, 0000:03:00.0), 1 (0000:03:00.0-1) [container `)
+	require.Contains(t, out, `"7" is not a GPU that this machine gives; there are: 0 (GPU-a1b2c3d4e5f60000, 0000:03:00.0), 1 (0000:03:00.0-1) [container `)
 	// A device plugin gives a CDI name, or nodes, to which CRI-O gives no mode.
 	for _, given := range []string{"--device=amd.com/gpu=0", "--nodes=/dev/kfd,/dev/dri/renderD128"} {
 		for _, user := range []string{"--user=0", "--user=1000"} {

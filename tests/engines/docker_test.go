@@ -58,7 +58,7 @@ func TestDockerRunsContainersThroughTheWrapper(t *testing.T) {
 	}
 	out, err := in("--runtime", "amd", "-e", "AMD_VISIBLE_DEVICES=7")
 	require.Error(t, err)
-	require.Contains(t, out, `cannot give the task the GPUs of AMD_VISIBLE_DEVICES="7": "7" is not a GPU for tasks of this unit; there are: 0 (GPU-a1b2c3d4e5f60000, 0000:03:00.0), 1 (0000:03:00.0-1) [container `)
+	require.Contains(t, out, `cannot give the task the GPUs of AMD_VISIBLE_DEVICES="7": "7" is not a GPU that this machine gives; there are: 0 (GPU-a1b2c3d4e5f60000, 0000:03:00.0), 1 (0000:03:00.0-1) [container `)
 
 	// What runs by `docker exec` is in the same container.
 	_, err = docker("run", "--detach", "--name", "long", "--runtime", "amd", "--network", "none", "-e", "AMD_VISIBLE_DEVICES=0", "gpu-test", "/bin/busybox", "sleep", "1000")

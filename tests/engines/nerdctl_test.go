@@ -54,5 +54,5 @@ func TestNerdctlHasBothWays(t *testing.T) {
 	}
 	out, err = in("--runtime " + wrapper() + " -e AMD_VISIBLE_DEVICES=7")
 	require.Error(t, err)
-	require.Contains(t, out, "is not a GPU for tasks of this unit; there are: 0 (GPU-a1b2c3d4e5f60000, 0000:03:00.0), 1 (0000:03:00.0-1) [container ")
+	require.Contains(t, out, "is not a GPU that this machine gives; there are: 0 (GPU-a1b2c3d4e5f60000, 0000:03:00.0), 1 (0000:03:00.0-1) [container ")
 }

@@ -52,7 +52,7 @@ func TestContainersOnAUnitGetOfItsGPUsAlone(t *testing.T) {
 	require.Equal(t, second+"token \n", given("-v /tmp/build/00000000 -e AMD_VISIBLE_DEVICES=1"))
 	out, err := p.probe("--runtime "+wrapper(), "-e AMD_VISIBLE_DEVICES=0")
 	require.Error(t, err)
-	require.Contains(t, out, `"0" is not a GPU for tasks of this unit; there are: 1 (0000:03:00.0-1) [container `)
+	require.Contains(t, out, `"0" is not a GPU that this machine gives; there are: 1 (0000:03:00.0-1) [container `)
 
 	unit.Containers = oci.Tasks
 	write()

@@ -20,7 +20,7 @@ func (u *unit) shows(t *testing.T) {
 		require.NotContains(t, u.act("detect-gpus"), "NVIDIA GPU detected")
 		list := u.act("list-gpus")
 		require.Regexp(t, lxdhost.AMDPCI+".*gfx1100|gfx1100.*"+lxdhost.AMDPCI, list)
-		require.Regexp(t, lxdhost.NVIDIAPCI+".*/dev/dri/renderD129 is not there: the host has it and did not pass it through to this unit", list)
+		require.Regexp(t, lxdhost.NVIDIAPCI+".*/dev/dri/renderD129 is not there: the host has it and did not pass it through to this machine", list)
 	})
 	u.d.Sub(t, "check-status finds that all works, and plan has nothing to do", func(t *testing.T) {
 		checks := u.act("check-status")

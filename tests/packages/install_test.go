@@ -138,7 +138,8 @@ $rpm --install /in/gpukit_*.rpm /in/rocm-gpu-exporter_*.rpm >/out/install 2>&1
 rpm --verify --nodeps gpukit rocm-gpu-exporter >/out/verify || true
 state >/out/installed
 `+use+`
-$rpm --upgrade --replacepkgs /in/gpukit_*.rpm >/out/again 2>&1
+$rpm --upgrade /in/newer/gpukit_*.rpm /in/newer/rocm-gpu-exporter_*.rpm >/out/again 2>&1
+rpm --query gpukit rocm-gpu-exporter >/out/versions
 cp /etc/docker/daemon.json /out/upgraded.json
 $rpm --erase gpukit rocm-gpu-exporter >/out/remove 2>&1
 cp /etc/docker/daemon.json /out/removed.json
@@ -150,9 +151,49 @@ systemctl is-enabled gpukit-cdi.path gpukit-run.socket gpukit-gpus gpukit-record
 	checkInstalled(t, got)
 	checkUse(t, got)
 	require.Empty(t, got["verify"])
+	require.Regexp(t, `^gpukit-1\.2\.4-1\.\w+\nrocm-gpu-exporter-1\.2\.4-1\.\w+\n$`, got["versions"])
 	require.Equal(t, got["daemon.json"], got["upgraded.json"], "an upgrade changes no engine")
 	require.Equal(t, "{\n  \"log-driver\" : \"local\", \"features\": {\"x\": true}\n}\n", got["removed.json"])
 	require.Empty(t, differences(got["before"], got["purged"]))
+}
+
+// A container's image has no systemd. Its rpm database has only these packages.
+func TestRPMsAreInstalledUpgradedAndErasedInAnotherRoot(t *testing.T) {
+	need(t)
+	t.Parallel()
+	got := inside(t, "mi210x4", `
+mkdir -p /target/bin /target/usr /target/run /target/var/lib && cp /bin/busybox /target/bin/
+for n in sh rm rmdir; do ln -s busybox /target/bin/$n; done
+rpm="rpm --root /target --nodeps"
+rpm --root /target --initdb
+tree() { find /target -path /target/var/lib/rpm -prune -o -print | sort >/out/$1; }
+tree before
+$rpm --install --verbose /in/*.rpm >/out/install 2>&1
+rpm --root /target --query --all | sort >/out/installed
+$rpm --verify concourse-ci-machine gpukit rocm-gpu-exporter >/out/verify 2>&1 || true
+chroot /target /usr/bin/gpukit --version >/out/version
+chroot /target /usr/bin/concourse-ci-machine --version >>/out/version
+echo '# mine' >>/target/etc/default/gpukit
+$rpm --upgrade --verbose /in/newer/*.rpm >/out/upgrade 2>&1
+rpm --root /target --query --all | sort >/out/upgraded
+tail -n 1 /target/etc/default/gpukit >/out/kept
+$rpm --erase --verbose concourse-ci-machine gpukit rocm-gpu-exporter >/out/erase 2>&1
+rm -f /target/etc/default/gpukit.rpmsave
+rmdir /target/etc/default /target/etc || true
+tree after
+`)
+	all := func(version string) string {
+		return fmt.Sprintf("concourse-ci-machine-%s-1.x86_64\ngpukit-%[1]s-1.x86_64\nrocm-gpu-exporter-%[1]s-1.x86_64\n", version)
+	}
+	require.Equal(t, all("1.2.3"), got["installed"], got["install"])
+	require.Empty(t, got["verify"])
+	require.Equal(t, "gpukit 1.2.3\nconcourse-ci-machine 1.2.3\n", got["version"])
+	require.Equal(t, all("1.2.4"), got["upgraded"], got["upgrade"])
+	require.Equal(t, "# mine\n", got["kept"])
+	for _, log := range []string{"install", "upgrade", "erase"} {
+		require.NotRegexp(t, `(?i)error|fail|warning`, strings.ReplaceAll(got[log], "saved as", ""))
+	}
+	require.Empty(t, differences(got["before"], got["after"]), got["erase"])
 }
 
 // checkInstalled expects the files, their modes and the enabled units.
@@ -163,7 +204,7 @@ func checkInstalled(t *testing.T, got map[string]string) {
 		"+f|755|0:0|./usr/bin/gpukit|", "+f|755|0:0|./usr/bin/runc-amd-wrapper|", "+f|755|0:0|./usr/bin/rocm-exporter|",
 		"+f|644|0:0|./usr/lib/systemd/system/gpukit-cdi.service|", "+f|644|0:0|./usr/lib/systemd/system/gpukit-cdi.path|",
 		"+f|644|0:0|./usr/lib/udev/rules.d/70-gpukit.rules|", "+f|644|0:0|./usr/share/bash-completion/completions/gpukit|",
-		"+f|644|0:0|./usr/share/man/man1/gpukit-runtime-configure.1|", "+d|755|0:0|./etc/cdi|",
+		"+f|644|0:0|./usr/share/man/man1/gpukit-runtime-configure.1.gz|", "+d|755|0:0|./etc/cdi|",
 		"+f|644|0:0|./etc/default/rocm-gpu-exporter|", "+f|644|0:0|./usr/share/rocm-gpu-exporter/prometheus-alerts.yaml|",
 		"+l|777|0:0|./etc/systemd/system/multi-user.target.wants/gpukit-cdi.path|",
 		"+l|777|0:0|./etc/systemd/system/multi-user.target.wants/gpukit-cdi.service|",
@@ -244,9 +285,11 @@ func checkout(t *testing.T) string {
 	for _, dir := range []string{"tools/packages", "src/prometheus_alert_rules", "src/loki_alert_rules", "src/grafana_dashboards", "pipelines/tasks"} {
 		copyTree(t, filepath.Join(hosttest.Source(), dir), filepath.Join(elsewhere, dir))
 	}
-	license, err := os.ReadFile(filepath.Join(hosttest.Source(), "LICENSE"))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(elsewhere, "LICENSE"), license, 0o600))
+	for _, file := range []string{"LICENSE", "CHANGELOG.md"} {
+		text, err := os.ReadFile(filepath.Join(hosttest.Source(), file))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(elsewhere, file), text, 0o600))
+	}
 	return elsewhere
 }
 
@@ -271,12 +314,7 @@ func smallCheckout(t *testing.T) string {
 func pack(t *testing.T, dir, compression string) string {
 	t.Helper()
 	out := t.TempDir()
-	c := exec.Command(filepath.Join(hosttest.Source(), "bin/packer"), "-bin", "bin/packages/"+runtime.GOARCH, "-tree",
-		"bin/packages/tree",
-		"-arch", runtime.GOARCH, "-version", "1.2.3", "-compression", compression, "-o", out)
-	c.Dir, c.Env = dir, append(os.Environ(), "TZ=Asia/Tokyo", "HOSTNAME=other", "LC_ALL=C")
-	text, err := c.CombinedOutput()
-	require.NoError(t, err, "%s", text)
+	require.NoError(t, packer(dir, "1.2.3", compression, out))
 	return out
 }
 
@@ -313,11 +351,12 @@ func TestPackageThatCannotBeMadeHasItsReason(t *testing.T) {
 		want string
 	}{
 		"no version": {[]string{"-bin", "x", "-tree", "y", "-o", t.TempDir()}, "",
-			"want -bin, -tree, -version and -o; see --help"},
+			"want -bin, -tree, -version and -o, or -repository and -o; see --help"},
 		"bad version": {[]string{"-bin", "x", "-tree", "y", "-version", "unknown", "-o", t.TempDir()}, "",
 			`the version "unknown" does not begin with a number; run: make packages VERSION=1.2.3`},
 		"no program": {[]string{"-bin", "/nowhere", "-tree", "bin/packages/tree", "-version", "1.0.0", "-o", t.TempDir()},
 			"", "/nowhere/gpukit"},
+		"no deb": {[]string{"-repository", "x", "-o", dir}, "", "there is no deb in " + dir + "; run: make packages"},
 		"no date": {[]string{"-bin", "x", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()},
 			"SOURCE_DATE_EPOCH=now", `cannot read SOURCE_DATE_EPOCH="now": want seconds since 1970`},
 	} {

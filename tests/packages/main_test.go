@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -29,14 +30,14 @@ func missing() string {
 	if os.Geteuid() != 0 {
 		return "root is needed for a chroot"
 	}
-	return suite.Lacks("debootstrap make golang util-linux", "debootstrap", "make", "go", "unshare")
+	return suite.Lacks("debootstrap make golang util-linux lintian gpg", "debootstrap", "make", "go", "unshare", "lintian", "gpg")
 }
 
 func need(t *testing.T) { suite.Need(t, missing()) }
 
-// built is the folder with the packages of this machine's architecture, and made the folder
-// with what they are made of.
-var built, made string
+// built is the folder with the packages of this machine's architecture, newer the one with
+// their next version, and made the folder with what they are made of.
+var built, newer, made string
 
 func TestMain(m *testing.M) {
 	switch why := missing(); {
@@ -49,6 +50,7 @@ func TestMain(m *testing.M) {
 	os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
 	os.Exit(suite.InFolder(m, func(dir string) error {
 		built, made = filepath.Join(dir, "packages"), filepath.Join(dir, "made")
+		newer = filepath.Join(built, "newer")
 		return errors.Join(makeSystem(), makePackages())
 	}))
 }
@@ -60,11 +62,22 @@ func makePackages() error {
 		for _, name := range []string{runtime.GOARCH, "tree"} {
 			all = errors.Join(all, os.CopyFS(filepath.Join(made, name), os.DirFS(filepath.Join(bin, name))))
 		}
-		return all
+		return errors.Join(all, packer(hosttest.Source(), "1.2.4", suite.PackageCompression, newer))
 	})
 }
 
-// systemTar is the path of a Debian with systemd, rpm, and ssh.
+// packer makes the packages of a version from a checkout.
+func packer(dir, version, compression, out string) error {
+	c := exec.Command(filepath.Join(hosttest.Source(), "bin/packer"), "-bin", "bin/packages/"+runtime.GOARCH, "-tree",
+		"bin/packages/tree", "-arch", runtime.GOARCH, "-version", version, "-compression", compression, "-o", out)
+	c.Dir, c.Env = dir, append(os.Environ(), "TZ=Asia/Tokyo", "HOSTNAME=other", "LC_ALL=C")
+	if text, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot make the packages of %s: %w\n%s", version, err, text)
+	}
+	return nil
+}
+
+// systemTar is the path of a Debian with systemd, rpm, ssh and shells.
 var systemTar string
 
 func makeSystem() error {
@@ -73,7 +86,7 @@ func makeSystem() error {
 		return err
 	}
 	systemTar, err = debian.System{Name: "packages", Suite: release,
-		Packages: "systemd-sysv,udev,ca-certificates,rpm,openssh-server,openssh-client,sudo,runc,busybox-static"}.Tar(context.Background())
+		Packages: "systemd-sysv,udev,ca-certificates,rpm,openssh-server,openssh-client,sudo,runc,busybox-static,zsh,fish,man-db"}.Tar(context.Background())
 	return err
 }
 

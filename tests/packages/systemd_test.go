@@ -69,8 +69,8 @@ journalctl -b --no-pager -u 'gpukit*' -u 'rocm-gpu*' >/out/journal
 dpkg --purge gpukit rocm-gpu-exporter >/out/purge 2>&1
 systemctl list-units --all --plain --no-legend 'gpukit*' 'rocm-gpu*' >/out/units
 ls -1 /etc/systemd/system /etc /usr/share /var/lib >/out/after
-rm -f /run/concourse-ci-machine/gpu-attributes.json # a cache
-ls /var/lib/concourse-ci-machine /run/concourse-ci-machine/*.json /etc/cdi /etc/concourse-ci-machine /etc/default/gpukit >/out/left 2>/dev/null || true
+find /run -name '*gpukit*' -o -name '*rocm*' -o -path '/run/concourse*' >/out/left
+ls /var/lib/concourse-ci-machine /etc/cdi /etc/concourse-ci-machine /etc/default/gpukit >>/out/left 2>/dev/null || true
 `)
 	require.Equal(t, "active\nactive\nactive\nactive\n", got["active"], got["journal"])
 	require.Contains(t, got["described"], "CDI spec is valid")

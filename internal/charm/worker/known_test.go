@@ -171,9 +171,9 @@ func TestMissingChosenGPUKeepsTheOthersForTasks(t *testing.T) {
 		"one that is not chosen": {"0,1", []int{3}, []int{0, 1}, "Ready (GPU: 2x AMD); 1 GPU missing"},
 		"all that were chosen":   {"0,2", []int{0, 2}, nil, "blocked: gpu-device-ids: its GPUs are missing: 0000:23:00.0, 0000:83:00.0: give them back, or name others"},
 		"none is gone":           {"0,1", nil, []int{0, 1}, "active: Ready (GPU: 2x AMD)"},
-		"never there":            {"0,7", []int{1}, nil, `blocked: gpu-device-ids: "7" is not a GPU of this unit; it has 0, 1, 2, 3`},
-		"never there, a range":   {"0-4", []int{1}, nil, `blocked: gpu-device-ids: "0-4" reaches beyond the GPUs of this unit; it has 0, 1, 2, 3`},
-		"another address":        {"0000:99:00.0", []int{1}, nil, `blocked: gpu-device-ids: "0000:99:00.0" is not a GPU of this unit`},
+		"never there":            {"0,7", []int{1}, nil, `blocked: gpu-device-ids: "7" is not a GPU of this machine; it has 0, 1, 2, 3`},
+		"never there, a range":   {"0-4", []int{1}, nil, `blocked: gpu-device-ids: "0-4" reaches beyond the GPUs of this machine; it has 0, 1, 2, 3`},
+		"another address":        {"0000:99:00.0", []int{1}, nil, `blocked: gpu-device-ids: "0000:99:00.0" is not a GPU of this machine`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var gone []string
@@ -283,7 +283,7 @@ func TestAcceptGPUsRenumbersGPUs(t *testing.T) {
 	o = without(t, map[string]any{"gpu-device-ids": "3"}, slotsOf[0])
 	o.Known = KnownGPUs{}
 	d := Desire(o, nil)
-	require.Contains(t, text("Ready"+d.Suffix, d.Causes), `blocked: gpu-device-ids: "3" is not a GPU of this unit; it has 0, 1, 2`)
+	require.Contains(t, text("Ready"+d.Suffix, d.Causes), `blocked: gpu-device-ids: "3" is not a GPU of this machine; it has 0, 1, 2`)
 }
 
 // The wrapper's config is also written between hooks, without Juju.

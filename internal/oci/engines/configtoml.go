@@ -19,9 +19,9 @@ import (
 type configTOML struct{}
 
 const (
-	ours  = " # dispatch runtime configure"
-	begin = "# Begin of what dispatch runtime configure put here\n"
-	end   = "# End of what dispatch runtime configure put here\n"
+	ours  = " # runtime configure of concourse-ci-machine"
+	begin = "# Begin of what runtime configure of concourse-ci-machine put here\n"
+	end   = "# End of what runtime configure of concourse-ci-machine put here\n"
 )
 
 func block(tables string) string { return begin + tables + end }

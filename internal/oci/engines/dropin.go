@@ -13,7 +13,7 @@ import (
 )
 
 // mark is the first line of our files. A file without it belongs to another program.
-const mark = "# Written by dispatch runtime configure; --remove deletes this file.\n"
+const mark = "# Written by runtime configure of concourse-ci-machine; --remove deletes this file.\n"
 
 // dropIn describes a separate file that the engine reads in addition to its own.
 type dropIn struct {
@@ -82,7 +82,7 @@ func readOwn(r host.Root, path string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("cannot read %s: %w", path, err)
 	case !strings.HasPrefix(string(data), mark):
-		return "", fmt.Errorf("cannot use %s: it was not written by dispatch (its first line is missing); "+
+		return "", fmt.Errorf("cannot use %s: its first line is not of runtime configure; "+
 			"move it away", path)
 	}
 	return string(data), nil

@@ -177,7 +177,7 @@ func TestEngineRefusalNamesTheRemedy(t *testing.T) {
 		"it is not JSON; mend it first":                                          {life{"docker", docker20, "/etc/docker/daemon.json", "{\"a\": 1,}"}, Request{}},
 		"the file: runtimes: it is not an object":                                {life{"docker", docker20, "/etc/docker/daemon.json", `{"runtimes": 1}`}, Request{}},
 		`key "amd" is duplicate`:                                                 {life{"docker", docker20, "/etc/docker/daemon.json", `{"runtimes": {"amd": {}, "amd": {}}}`}, Request{}},
-		"it was not written by dispatch (its first line is missing)":             {life{"podman", "", "/etc/containers/containers.conf.d/50-amd-gpu.conf", "[engine]\n"}, Request{}},
+		"its first line is not of runtime configure":                             {life{"podman", "", "/etc/containers/containers.conf.d/50-amd-gpu.conf", "[engine]\n"}, Request{}},
 		"it is not TOML: ":                                                       {life{"containerd", containerd16, "/etc/containerd/config.toml", "x"}, Request{}},
 		"containerd config migrate prints it in a newer one":                     {life{"containerd", containerd16, "/etc/containerd/config.toml", "oom_score = 1\n"}, Request{}},
 		"add this by hand:\n# Begin of":                                          {life{"containerd", containerd16, "/etc/containerd/config.toml", "version = 2\nplugins = {}\n"}, Request{}},

@@ -69,7 +69,7 @@ func TestWrongCountIsRefusedByName(t *testing.T) {
 			"number or all", shorten(value)))
 	}
 	_, err := wanted(t, "AMD_VISIBLE_DEVICES=0")
-	require.ErrorContains(t, err, `"0" is not a GPU for tasks of this unit; there are: 1 (`)
+	require.ErrorContains(t, err, `"0" is not a GPU that this machine gives; there are: 1 (`)
 }
 
 func TestGPUWithoutDeviceNodesHasOneName(t *testing.T) {

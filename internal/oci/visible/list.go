@@ -56,7 +56,7 @@ func shorten(s string) string {
 }
 
 var (
-	errUnknownGPU = errors.New("is not a GPU for tasks of this unit")
+	errUnknownGPU = errors.New("is not a GPU that this machine gives")
 	errMalformed  = errors.New("is not an index, a range such as 0-1, GPU-<unique id>, a unique id in hex or a " +
 		"PCI address")
 )
@@ -143,7 +143,7 @@ func pickRange(gpus []GPU, picked []bool, from, to string) error {
 	b, errB := strconv.ParseUint(to, 10, 32)
 	switch {
 	case errA != nil || errB != nil:
-		return errors.New("names GPUs that this unit does not give")
+		return errors.New("names GPUs that this machine does not give")
 	case a > b:
 		return errors.New("is a range that runs backwards")
 	}
@@ -155,7 +155,7 @@ func pickRange(gpus []GPU, picked []bool, from, to string) error {
 		}
 	}
 	if there != b-a+1 {
-		return errors.New("names GPUs that this unit does not give")
+		return errors.New("names GPUs that this machine does not give")
 	}
 	return nil
 }

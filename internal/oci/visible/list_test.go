@@ -103,19 +103,19 @@ func TestIdOfAWholeGPUNamesAllItsPartitions(t *testing.T) {
 		require.Equal(t, "1", got, value)
 	}
 	_, err := asked(t, newer, unitAll, "AMD_VISIBLE_DEVICES=0000:03:00.0-2")
-	require.ErrorContains(t, err, `"0000:03:00.0-2" is not a GPU for tasks of this unit; there are: 0 (GPU-00a1b2c3d4e50000, 0000:03:00.0), 1 (x, 0000:03:00.0-1), 2 (GPU-`)
+	require.ErrorContains(t, err, `"0000:03:00.0-2" is not a GPU that this machine gives; there are: 0 (GPU-00a1b2c3d4e50000, 0000:03:00.0), 1 (x, 0000:03:00.0-1), 2 (GPU-`)
 }
 
 // AMD's runtime starts such tasks without a GPU and without a word (T3).
 func TestUnknownAndMalformedValuesAreRefusedByName(t *testing.T) {
 	const there = "there are: 0 (GPU-00a1b2c3d4e50000, 0000:03:00.0), 1 (GPU-00a1b2c3d4e50001, 0000:04:00.0)"
-	unknown := " is not a GPU for tasks of this unit"
+	unknown := " is not a GPU that this machine gives"
 	for value, want := range map[string]string{
 		"2": `"2"` + unknown, "0,7": `"7"` + unknown, "GPU-00a1b2c3d4e50009": `"GPU-00a1b2c3d4e50009"` + unknown,
 		"0x1234": `"0x1234"` + unknown, "123456789abc": `"123456789abc"` + unknown, "0000:09:00.0": `"0000:09:00.0"` + unknown,
 		"18446744073709551616": `"18446744073709551616"` + unknown, "GPU-": `"GPU-"` + unknown, "MIG-1": `"MIG-1"` + unknown,
-		"0-2":         `"0-2" names GPUs that this unit does not give`,
-		"5-9":         `"5-9" names GPUs that this unit does not give`,
+		"0-2":         `"0-2" names GPUs that this machine does not give`,
+		"5-9":         `"5-9" names GPUs that this machine does not give`,
 		"1-0":         `"1-0" is a range that runs backwards`,
 		"0,,1":        `"" is an empty entry`,
 		"0,":          `"" is an empty entry`,

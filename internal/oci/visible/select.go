@@ -49,7 +49,7 @@ func SelectShared(gpus []GPU, variables, env []string, excluded map[int]string) 
 	}
 	scope := "the task names"
 	if !narrowed {
-		scope = "this unit gives"
+		scope = "this machine gives"
 	}
 	if len(excluded) > 0 {
 		if err := Describe(gpus); err != nil {

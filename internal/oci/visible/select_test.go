@@ -29,7 +29,7 @@ func TestCountOfSharedGPUsIsKept(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"GPU_COUNT=3": "cannot give the task 3 GPUs: this unit gives 2; request fewer with " +
+		"GPU_COUNT=3": "cannot give the task 3 GPUs: this machine gives 2; request fewer with " +
 			"GPU_COUNT",
 		"AMD_VISIBLE_DEVICES=1 GPU_COUNT=2": "cannot give the task 2 GPUs: the task names 1; request fewer with " +
 			"GPU_COUNT",
@@ -50,7 +50,7 @@ func TestRefusalNamesTheQuotesThatAreMissing(t *testing.T) {
 		{"name":"all","containerEdits":{"deviceNodes":[{"path":"/dev/dri/x"}]}}]}`
 	for in, want := range map[string]string{
 		"AMD_VISIBLE_DEVICES=5468197933903346280": `"5468197933903346280" is what YAML makes of 0x4be2f10c93d57a68 without quotes: write "0x4be2f10c93d57a68"; there are: 0 (`,
-		"AMD_VISIBLE_DEVICES=5468197933903346281": `"5468197933903346281" is not a GPU for tasks of this unit`,
+		"AMD_VISIBLE_DEVICES=5468197933903346281": `"5468197933903346281" is not a GPU that this machine gives`,
 		"1= AMD_VISIBLE_DEVICES=0":                `AMD_VISIBLE_DEVICES="0": the task also has a variable "1" without a value, as YAML reads {AMD_VISIBLE_DEVICES: 0,1}; write the list in quotes: "0,1"; there are`,
 		"AMD_VISIBLE_DEVICES=0 GPU-4b= 1-3=":      `as YAML reads {AMD_VISIBLE_DEVICES: 0,1-3,GPU-4b}`,
 	} {
@@ -79,5 +79,5 @@ func TestGPUThatTheDeviceAllLacksIsGivenByName(t *testing.T) {
 		require.Equal(t, want, got, in)
 	}
 	_, err := asked(t, spec, unitAll, "GPU_COUNT=2")
-	require.ErrorContains(t, err, "this unit gives 1")
+	require.ErrorContains(t, err, "this machine gives 1")
 }

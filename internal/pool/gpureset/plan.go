@@ -69,7 +69,7 @@ func (w World) Check(name string) (group []string, err error) {
 	case w.Past.count(name, w.At) >= maxResets:
 		return nil, fmt.Errorf("it was reset %d times within a day", maxResets)
 	case w.Leases == nil:
-		return nil, fmt.Errorf("gpu-sharing=shared: a container may have it")
+		return nil, fmt.Errorf("GPUs are shared: a container may have it")
 	case w.OpenUnknown != "":
 		return nil, fmt.Errorf("cannot see who has it open: %s", w.OpenUnknown)
 	}

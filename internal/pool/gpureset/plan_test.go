@@ -56,7 +56,7 @@ func TestOnlyAnIdleQuarantinedGPUIsReset(t *testing.T) {
 	for why, change := range map[string]func(*World){
 		"gpu-reset=off":                                               func(w *World) { w.Mode = Off },
 		"the GPU belongs to the LXD host":                             func(w *World) { w.LXD = true },
-		"gpu-sharing=shared: a container may have it":                 func(w *World) { w.Leases = nil },
+		"GPUs are shared: a container may have it":                    func(w *World) { w.Leases = nil },
 		"cannot see who has it open: EACCES":                          func(w *World) { w.OpenUnknown = "EACCES" },
 		"process 77 has GPU 0000:43:00.0 open":                        func(w *World) { w.Open[names[1]] = []int{77} },
 		"GPU 0000:43:00.0 is not leased, and a container may have it": func(w *World) { w.Leases = w.Leases[2:] },

@@ -177,7 +177,7 @@ func TestPodIsRefusedHeldGPUs(t *testing.T) {
 	}{
 		{"a container has one", []int{0, 1}, nil, "cannot lease 2 GPUs: 1 of the 2 that the pod names is free; 0 (a) is held by container c1 of another engine since 22:13:20 UTC (0s)"},
 		{"one is quarantined", []int{1, 2}, map[int]string{2: "has been quarantined since noon"}, "cannot lease 2 GPUs: 1 of the 2 that the pod names can be given; GPU 2 has been quarantined since noon"},
-		{"one is not there", []int{3}, nil, "cannot lease GPU 3: this unit has 3"},
+		{"one is not there", []int{3}, nil, "cannot lease GPU 3: this machine has 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.EqualError(t, l.HoldForPod("n/p/main", c.gpus, c.quarantined), c.want)

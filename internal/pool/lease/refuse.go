@@ -30,7 +30,7 @@ type Refusal struct {
 	Kind              Kind     // kind of the container that requests them
 	Count             int      // how many it requests
 	Of                []string // names of the allowed GPUs; nil means any
-	Total             int      // how many the unit has
+	Total             int      // how many the machine has
 	States            []State  // of the allowed GPUs
 	At                time.Time
 	PreviousContainer string // the container that had leased them before
@@ -61,10 +61,10 @@ func (r *Refusal) Error() string {
 		return fmt.Sprintf("cannot lease %s: the %s names %d; request fewer with %s", units.Count(r.Count, "GPU"),
 			r.asker(), len(r.Of), r.countOption())
 	case r.Reason == Impossible:
-		return fmt.Sprintf("cannot lease %s: this %s has %d; request fewer with %s", units.Count(r.Count, "GPU"),
-			r.place(), r.Total, r.countOption())
+		return fmt.Sprintf("cannot lease %s: this machine has %d; request fewer with %s", units.Count(r.Count, "GPU"),
+			r.Total, r.countOption())
 	case r.Reason == NotInService:
-		of := "this " + r.place() + "'s " + strconv.Itoa(r.Total)
+		of := "this machine's " + strconv.Itoa(r.Total)
 		if r.Of != nil {
 			of = "the " + strconv.Itoa(len(r.Of)) + " that the " + r.asker() + " names"
 		}
@@ -142,14 +142,6 @@ func (r *Refusal) countOption() string {
 		return "--gpus"
 	}
 	return "GPU_COUNT"
-}
-
-// place returns what has the GPUs.
-func (r *Refusal) place() string {
-	if r.Kind == Run {
-		return "machine"
-	}
-	return "unit"
 }
 
 // runAgain ends a refusal for GPUs that exist and cannot be leased now.

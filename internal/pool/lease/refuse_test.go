@@ -24,7 +24,7 @@ func TestRefusalNamesHoldersAndRemedy(t *testing.T) {
 			"cannot lease 1 GPU: 0 of the 1 that the task names are free; 2 is held by the task of container 4f1c since 14:15:29 UTC (1s); run the task again later, or let tasks queue at the web (gpu-tasks=limit)"},
 		{"in doubt", Refusal{Reason: Busy, Count: 1, Total: 1, At: at, States: []State{{GPU: "0", Held: true, Doubt: "its file is damaged"}}},
 			"cannot lease 1 GPU: 0 of 1 are free; 0 is held [its file is damaged]; run the task again later, or let tasks queue at the web (gpu-tasks=limit)"},
-		{"more than there are", Refusal{Reason: Impossible, Count: 5, Total: 4}, "cannot lease 5 GPUs: this unit has 4; request fewer with GPU_COUNT"},
+		{"more than there are", Refusal{Reason: Impossible, Count: 5, Total: 4}, "cannot lease 5 GPUs: this machine has 4; request fewer with GPU_COUNT"},
 		{"more than are named", Refusal{Reason: Impossible, Count: 3, Of: []string{"a", "b"}, Total: 4}, "cannot lease 3 GPUs: the task names 2; request fewer with GPU_COUNT"},
 		{"an exec that comes too late", Refusal{Reason: Busy, Count: 1, Total: 2, At: at, PreviousContainer: "old", States: []State{held("1", "new", time.Minute)}, indexes: []int{1}},
 			"cannot use 1 GPU in container old again: its task has ended, and since then 1 is held by the task of container new since 14:14:30 UTC (1m); run the task again"},
@@ -40,4 +40,17 @@ func TestRefusalOfManyHoldersStaysShort(t *testing.T) {
 	}
 	require.Contains(t, r.Error(), " and others hold the rest")
 	require.Less(t, len(r.Error()), 1000)
+}
+
+// A machine without Juju has containers and runs, not tasks of a unit.
+func TestRefusalOfContainersAndRunsSpeaksOfTheMachine(t *testing.T) {
+	for _, kind := range []Kind{Container, Run} {
+		for _, reason := range []Reason{Busy, Impossible, NotInService, Unready} {
+			for _, of := range [][]string{nil, {"2"}} {
+				r := Refusal{Reason: reason, Kind: kind, Count: 2, Of: of, Total: 1, Unready: "1 is busy", Excluded: "GPU 1 is quarantined",
+					States: []State{{GPU: "0", Held: true, Container: "c", Kind: kind}}}
+				require.NotRegexp(t, `(?i)\bunit|\btask|Concourse|juju|worker|gpu-(sharing|tasks)`, r.Error())
+			}
+		}
+	}
 }

@@ -330,7 +330,7 @@ func (l Leases) all() []int {
 func (l Leases) checkIndexes(gpus []int) error {
 	for _, g := range gpus {
 		if g < 0 || g >= len(l.GPUs) {
-			return fmt.Errorf("cannot lease GPU %d: this unit has %d", g, len(l.GPUs))
+			return fmt.Errorf("cannot lease GPU %d: this machine has %d", g, len(l.GPUs))
 		}
 	}
 	return nil

@@ -93,11 +93,11 @@ func TestImpossibleRequestIsRefusedAtOnce(t *testing.T) {
 		want Want
 		text string
 	}{
-		{"more than there are", Want{Count: 3}, "cannot lease 3 GPUs: this unit has 2"},
+		{"more than there are", Want{Count: 3}, "cannot lease 3 GPUs: this machine has 2"},
 		{"more than are named", Want{Of: []int{1, 1}, Count: 2}, "cannot lease 2 GPUs: the task names 1"},
 		{"none", Want{}, "cannot lease 0 GPUs"},
-		{"one that is not there", Want{Of: []int{2}, Count: 1}, "cannot lease GPU 2: this unit has 2"},
-		{"a negative one", Want{Of: []int{-1}, Count: 1}, "cannot lease GPU -1: this unit has 2"},
+		{"one that is not there", Want{Of: []int{2}, Count: 1}, "cannot lease GPU 2: this machine has 2"},
+		{"a negative one", Want{Of: []int{-1}, Count: 1}, "cannot lease GPU -1: this machine has 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := l.Take(w.call("c1", w.spawn("")), c.want)
@@ -272,7 +272,7 @@ func TestReleaseNeedsForceForAHeldGPU(t *testing.T) {
 	require.EqualError(t, err, "cannot release GPU: 0 (a) is held by the task of container c1 since 22:13:20 UTC (0s); abort the build, or use force=true if no process uses it")
 	require.True(t, was.Held)
 	_, err = l.Release(2, true)
-	require.ErrorContains(t, err, "this unit has 2")
+	require.ErrorContains(t, err, "this machine has 2")
 	was, err = l.Release(0, true)
 	require.NoError(t, err)
 	require.Equal(t, call.Container, was.Container)

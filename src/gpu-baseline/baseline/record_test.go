@@ -77,9 +77,9 @@ func TestRecordOfABench(t *testing.T) {
 
 // Clocks that are not fixed are no fault of the run: another would have them as well.
 func TestUnfixedClocksAreReportedOnce(t *testing.T) {
-	m, _, log := meterOf(t, `{"valid": false, "reason": "this unit does not fix clocks (gpu-fixed-clocks)", "level": ""}`)
+	m, _, log := meterOf(t, `{"valid": false, "reason": "this machine does not fix clocks", "level": ""}`)
 	require.Empty(t, m.verdict(t)+m.verdict(t))
-	require.Equal(t, "the runs are as the GPU's own clocks make them: this unit does not fix clocks (gpu-fixed-clocks)\n", log.String())
+	require.Equal(t, "the runs are as the GPU's own clocks make them: this machine does not fix clocks\n", log.String())
 }
 
 // The unit is waited for until it has looked after the end of the run, but not for ever.

@@ -1,7 +1,7 @@
 #!/bin/sh
 set -e
-rmdir /run/gpukit 2>/dev/null || true
-rmdir --ignore-fail-on-non-empty /var/lib/concourse-ci-machine 2>/dev/null || true
+rm -f /run/gpukit.new /run/concourse-ci-machine/gpu-attributes.json # a marker of preinst, a cache
+rmdir --ignore-fail-on-non-empty /run/gpukit /run/concourse-ci-machine /var/lib/concourse-ci-machine 2>/dev/null || true
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload || true
 udevadm control --reload 2>/dev/null || true

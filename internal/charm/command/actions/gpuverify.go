@@ -56,9 +56,7 @@ func (c *Actions) VerifyGPUs(ctx context.Context, w io.Writer, f term.Format) er
 	}
 	switch {
 	case len(checks) == 0:
-		return errors.New(
-			"cannot verify: No GPU detected; gpu list, or the action list-gpus, has the reason for each that " +
-				"does not count")
+		return errors.New("cannot verify: No GPU detected; " + c.Commands().Name() + " gpu list shows why")
 	case len(failed) > 0:
 		return fmt.Errorf("cannot use every GPU node: %d of %d failed: %s", len(failed), len(checks),
 			strings.Join(failed, "; "))

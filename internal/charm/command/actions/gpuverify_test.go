@@ -99,7 +99,7 @@ func TestVerify(t *testing.T) {
 		"a GPU that was given and can't be used": {"amd-unreadable", nil, "FAILED  GPU 0000:03:00.0      AMD Radeon RX 7900 XT\n",
 			"cannot use every GPU node: 2 of 2 failed: /dev/kfd: /dev/kfd has mode 0660 and belongs to an owner outside this container (65534:65534); " +
 				"GPU 0000:03:00.0: /dev/dri/renderD128 has mode 0660 and belongs to an owner outside this container (65534:65534)"},
-		"nothing to try": {"no-gpu", nil, "", "cannot verify: No GPU detected; gpu list, or the action list-gpus, has the reason for each that does not count"},
+		"nothing to try": {"no-gpu", nil, "", "cannot verify: No GPU detected; dispatch gpu list shows why"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := verified(t, c.host, c.answers)

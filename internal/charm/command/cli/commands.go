@@ -53,7 +53,7 @@ type command struct {
 
 // groups describes the first words that have several commands.
 var groups = map[string]string{
-	"gpu":        "GPUs of this unit",
+	"gpu":        "GPUs of this machine",
 	"rocm":       "AMD's driver and ROCm",
 	"cdi":        "descriptions of AMD GPUs for container tools (CDI)",
 	"runtime":    "other container engines",
@@ -82,7 +82,7 @@ func (p *caller) unitCommands() []command {
 			text: "list the GPUs with health and load, and why others are not used",
 			run:  func([]string) error { return c.ListGPUs(p.ctx, p.stdout, p.format) }},
 		{words: "gpu detect", action: "detect-gpus",
-			text: "print which vendors' GPUs the unit has, in fixed words; exit 1 if it has none",
+			text: "print the vendors of the GPUs, in fixed words; exit 1 without a GPU",
 			run: func([]string) error {
 				found, err := c.DetectGPUs(p.stdout)
 				if err == nil && !found {

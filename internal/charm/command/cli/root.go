@@ -98,7 +98,7 @@ func (p *caller) root() *cobra.Command {
 		parent, name := root, c.words
 		if group, word, ok := strings.Cut(c.words, " "); ok {
 			if parents[group] == nil {
-				parents[group] = commandline.Group(&cobra.Command{Use: group, Short: p.groupText(group)})
+				parents[group] = commandline.Group(&cobra.Command{Use: group, Short: groups[group]})
 				root.AddCommand(parents[group])
 			}
 			parent, name = parents[group], word
@@ -121,14 +121,6 @@ func (p *caller) onWorkstation() bool { return p.charm.Program == wellknown.GPUK
 
 // name returns the name of this program.
 func (p *caller) name() string { return p.charm.Commands().Name() }
-
-// groupText returns the line of a group in the help.
-func (p *caller) groupText(group string) string {
-	if group == "gpu" && p.onWorkstation() {
-		return "GPUs of this machine"
-	}
-	return groups[group]
-}
 
 // productName returns the name in the version.
 func (p *caller) productName() string {
