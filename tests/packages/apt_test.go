@@ -73,7 +73,7 @@ apt-get install --yes --reinstall rocm-gpu-exporter >>/out/trusted 2>&1
 apt-get purge --yes concourse-ci-machine gpukit rocm-gpu-exporter >/out/purge 2>&1
 systemctl list-units --all --plain --no-legend 'gpukit*' 'rocm-gpu*' 'concourse*' >/out/units
 systemctl list-unit-files --plain --no-legend 'gpukit*' 'rocm-gpu*' 'concourse*' >>/out/units || true
-find /run /etc /var/lib -name '*gpukit*' -o -name '*concourse*' -o -name '*rocm*' | grep -v -e ^/var/lib/apt/ -e ^/etc/apt/ >/out/left || true
+find /run /etc /var/lib -path '*gpukit*' -o -path '*concourse*' -o -path '*rocm*' | grep -v -e ^/var/lib/apt/ -e ^/etc/apt/ >/out/left || true
 `)
 	require.NotContains(t, got["update"], "W:")
 	require.Equal(t, "concourse-ci-machine 1.2.3 installed\ngpukit 1.2.3 installed\nrocm-gpu-exporter 1.2.3 installed\n",

@@ -38,7 +38,7 @@ zpty -r z out "*$3*" && print $3
 Z
 dpkg --install --force-depends /in/*.deb >/out/install 2>&1
 complete() { # PROGRAM BEGUN WHOLE
-	bash -c 'source /usr/share/bash-completion/completions/'$1'; COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); __start_'$1'; echo ${COMPREPLY[@]}' bash $1 $2 >>/out/bash
+	bash -c 'source /usr/share/bash-completion/bash_completion; source /usr/share/bash-completion/completions/'$1'; COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); __start_'$1'; echo ${COMPREPLY[@]}' bash $1 $2 >>/out/bash
 	fish -c "complete -C '$1 $2'" >>/out/fish
 	timeout 60 zsh -f /tmp/complete.zsh $1 "$2" $3 >>/out/zsh
 	for page in /usr/share/man/man1/$1*.1.gz; do man --local-file --warnings $page >/dev/null 2>>/out/errors; done

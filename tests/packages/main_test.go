@@ -86,7 +86,7 @@ func makeSystem() error {
 		return err
 	}
 	systemTar, err = debian.System{Name: "packages", Suite: release,
-		Packages: "systemd-sysv,udev,ca-certificates,rpm,openssh-server,openssh-client,sudo,runc,busybox-static,zsh,fish,man-db"}.Tar(context.Background())
+		Packages: "systemd-sysv,udev,ca-certificates,rpm,openssh-server,openssh-client,sudo,runc,busybox-static,bash-completion,zsh,fish,man-db"}.Tar(context.Background())
 	return err
 }
 

@@ -1,6 +1,12 @@
 #!/bin/sh
 set -e
-rm -f /run/gpukit.new /run/concourse-ci-machine/gpu-attributes.json # a marker of preinst, a cache
+rm -f /run/gpukit.new # of preinst
+case "$1" in
+remove | purge | 0) # the charm and concourse-ci-machine have their own files in the folder
+	[ -e /etc/systemd/system/concourse-pebble.service ] ||
+		rm -rf /run/concourse-ci-machine/gpu-attributes.json /run/concourse-ci-machine/gpu-node /run/concourse-ci-machine/locks
+	;;
+esac
 rmdir --ignore-fail-on-non-empty /run/gpukit /run/concourse-ci-machine /var/lib/concourse-ci-machine 2>/dev/null || true
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload || true
