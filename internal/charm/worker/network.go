@@ -1,0 +1,109 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+)
+
+// Names that Concourse gives to the network of tasks (concourse/worker/runtime/cni_network.go).
+const (
+	taskBridge = "concourse0"
+	taskChain  = "CONCOURSE-OPERATOR"
+	taskRule   = `--comment "name: \"concourse\" id:` // in nat, for each container
+	cniChain   = "CNI-FORWARD"                        // shared with other users of CNI
+)
+
+// NoTaskNetwork removes the bridge of tasks and the rules of iptables for them, which Concourse
+// leaves when it ends. Rules of other programs stay.
+type NoTaskNetwork struct{ Why string }
+
+// Diff implements plan.Resource.
+func (n NoTaskNetwork) Diff(ctx context.Context, h host.Host) (p plan.Plan, err error) {
+	for _, family := range []string{"iptables", "ip6tables"} {
+		if !h.Exists("/usr/sbin/" + family + "-save") {
+			continue
+		}
+		saved, err := h.Run(ctx, host.Command{Argv: []string{family + "-save"}, ReadOnly: true})
+		if err != nil {
+			continue // if rules cannot be read, Concourse could not add any
+		}
+		if changes := removeTaskRules(string(saved)); changes != "" {
+			p = append(p, n.step(h, "remove the rules for tasks with "+family, host.Command{
+				Argv: []string{family + "-restore", "--noflush", "--wait"}, Stdin: []byte(changes)}))
+		}
+	}
+	if h.Exists("/sys/class/net/" + taskBridge) {
+		p = append(p, n.step(h, "remove the bridge "+taskBridge, host.Command{
+			Argv: []string{"ip", "link", "delete", taskBridge}}))
+	}
+	return p, nil
+}
+
+func (n NoTaskNetwork) step(h host.Host, op string, c host.Command) plan.Step {
+	return plan.Step{Op: op, Why: n.Why, Do: func(ctx context.Context) error {
+		_, err := h.Run(ctx, c)
+		return err
+	}}
+}
+
+// removeTaskRules returns the input of iptables-restore that removes the rules and chains of
+// tasks from the output of iptables-save, "" without any.
+func removeTaskRules(saved string) string {
+	own, addresses := []string{taskChain}, []string{}
+	for line := range strings.Lines(saved) {
+		if strings.Contains(line, taskRule) && strings.HasPrefix(argument(line, "-j"), "CNI-") {
+			own = append(own, argument(line, "-j"))
+			addresses = append(addresses, argument(line, "-s"))
+		}
+	}
+	var b strings.Builder
+	for table := range strings.SplitSeq(saved, "COMMIT\n") {
+		if _, text, found := strings.Cut(table, "*"); found {
+			b.WriteString(removeFromTable(strings.Split(strings.TrimSpace(text), "\n"), own, addresses))
+		}
+	}
+	return b.String()
+}
+
+// removeFromTable returns the changes of one table, with its name as the first line. The chain
+// of CNI is removed if it had only rules for tasks.
+func removeFromTable(lines, own, addresses []string) string {
+	mine := func(line string) bool {
+		return argument(line, "-i") == taskBridge || argument(line, "-j") == taskChain || strings.Contains(line, taskRule) ||
+			slices.Contains(addresses, argument(line, "-s")) || slices.Contains(addresses, argument(line, "-d"))
+	}
+	inCNI := func(line string) bool { return argument(line, "-A") == cniChain }
+	if slices.ContainsFunc(lines, func(l string) bool { return inCNI(l) && mine(l) }) &&
+		!slices.ContainsFunc(lines, func(l string) bool { return inCNI(l) && !mine(l) }) {
+		own = append(slices.Clone(own), cniChain)
+	}
+	var rules, flushed, removed string
+	for _, line := range lines {
+		name, isChain := strings.CutPrefix(line, ":")
+		name, _, _ = strings.Cut(name, " ")
+		switch {
+		case isChain && slices.Contains(own, name):
+			flushed, removed = flushed+"-F "+name+"\n", removed+"-X "+name+"\n"
+		case slices.Contains(own, argument(line, "-A")): // flushed
+		case mine(line) || slices.Contains(own, argument(line, "-j")):
+			rules += "-D" + strings.TrimPrefix(line, "-A") + "\n"
+		}
+	}
+	if rules+flushed == "" {
+		return ""
+	}
+	return "*" + lines[0] + "\n" + rules + flushed + removed + "COMMIT\n"
+}
+
+// argument returns the word after a flag of a rule, "" without the flag.
+func argument(rule, flag string) string {
+	words := strings.Fields(rule)
+	if i := slices.Index(words, flag); i >= 0 && i+1 < len(words) {
+		return words[i+1]
+	}
+	return ""
+}
