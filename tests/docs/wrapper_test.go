@@ -25,7 +25,7 @@ var unlisted = []string{
 	"cannot give the task %d GPUs", "cannot give the task %s: %w", "cannot give the task %s: %s, and no private node",
 	"cannot give the task %s: CDI spec %s is stale", "cannot give the task %s=%s GPUs", "cannot give the task GPUs with",
 	"cannot give the task the GPU that", "cannot inspect this program", "cannot lease %d GPUs", "cannot lease %s: the",
-	"cannot lease %s: this %s has", "cannot lease GPU %", "cannot lease GPUs", "cannot leave the container",
+	"cannot lease %s: this machine has", "cannot lease GPU %", "cannot lease GPUs", "cannot leave the container",
 	"cannot make a memory file", "cannot open bundle", "cannot open directory of GPU leases",
 	"cannot read counters", "cannot read marker", "cannot read the call of runc", "cannot record the lease",
 	"cannot release GPU", "cannot remove marker", "cannot see", "cannot use %s as the real runc",

@@ -1,7 +1,7 @@
 // Command packages writes a deb and an rpm of each package that a YAML file of this folder
-// describes, and their checksums, or a repository for apt of them. The format is nfpm's (https://nfpm.goreleaser.com). The
-// same input gives the same bytes: times are fixed, and files are sorted. It builds no
-// program and signs nothing.
+// describes, and their checksums, or a repository for apt of them. The format is nfpm's
+// (https://nfpm.goreleaser.com). The same input gives the same bytes: times are fixed, and
+// files are sorted. It builds no program and signs nothing.
 package main
 
 import (
@@ -44,7 +44,7 @@ func main() {
 	flag.StringVar(&o.version, "version", "", "`version` of the packages")
 	flag.StringVar(&o.compression, "compression", "xz", "xz, gzip or zstd: `name` of a compression of both formats")
 	flag.StringVar(&o.out, "o", "", "`folder` to write into")
-	flag.StringVar(&o.repository, "repository", "", "`folder` to write a repository for apt into, of the debs in the folder of -o")
+	flag.StringVar(&o.repository, "repository", "", "`folder` for a repository for apt, of the debs in -o")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot make packages:", err)
@@ -165,12 +165,16 @@ func expandTrees(all files.Contents) (expanded files.Contents, err error) {
 			continue
 		}
 		err = filepath.WalkDir(c.Source, func(file string, d os.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
+			if err != nil {
 				return err
 			}
 			one := &files.Content{Source: file, Destination: c.Destination + strings.TrimPrefix(file, c.Source),
 				Packager: c.Packager, FileInfo: &files.ContentFileInfo{Mode: 0o644}}
 			switch {
+			case d.IsDir() && strings.HasPrefix(one.Destination, manPages):
+				return nil
+			case d.IsDir(): // dpkg removes empty folders by itself
+				one.Source, one.Type, one.Packager, one.FileInfo.Mode = "", files.TypeDir, "rpm", 0o755
 			case d.Type()&os.ModeSymlink != 0:
 				one.Type = files.TypeSymlink
 				one.Source, err = os.Readlink(file)

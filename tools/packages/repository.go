@@ -50,7 +50,8 @@ func writeRepository(packages, dir string, at time.Time) error {
 			sha256.Sum256(data))
 	}
 	slices.Sort(archs)
-	release := fmt.Sprintf("Origin: concourse-ci-machine\nLabel: concourse-ci-machine\nArchitectures: %s\nDate: %s\nSHA256:\n",
+	const head = "Origin: concourse-ci-machine\nLabel: concourse-ci-machine\nArchitectures: %s\nDate: %s\nSHA256:\n"
+	release := fmt.Sprintf(head,
 		strings.Join(slices.Compact(archs), " "), at.Format("Mon, 02 Jan 2006 15:04:05 UTC"))
 	if _, err := compress(next, "Packages.gz", index.Bytes()); err != nil {
 		return err

@@ -73,8 +73,9 @@ func removeTaskRules(saved string) string {
 // of CNI is removed if it had only rules for tasks.
 func removeFromTable(lines, own, addresses []string) string {
 	mine := func(line string) bool {
-		return argument(line, "-i") == taskBridge || argument(line, "-j") == taskChain || strings.Contains(line, taskRule) ||
-			slices.Contains(addresses, argument(line, "-s")) || slices.Contains(addresses, argument(line, "-d"))
+		return argument(line, "-i") == taskBridge || argument(line, "-j") == taskChain ||
+			strings.Contains(line, taskRule) || slices.Contains(addresses, argument(line, "-s")) ||
+			slices.Contains(addresses, argument(line, "-d"))
 	}
 	inCNI := func(line string) bool { return argument(line, "-A") == cniChain }
 	if slices.ContainsFunc(lines, func(l string) bool { return inCNI(l) && mine(l) }) &&

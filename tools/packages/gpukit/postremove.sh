@@ -2,9 +2,9 @@
 set -e
 rm -f /run/gpukit.new # of preinst
 case "$1" in
-remove | purge | 0) # the charm and concourse-ci-machine have their own files in the folder
-	[ -e /etc/systemd/system/concourse-pebble.service ] ||
-		rm -rf /run/concourse-ci-machine/gpu-attributes.json /run/concourse-ci-machine/gpu-node /run/concourse-ci-machine/locks
+purge | 0) # After a removal alone, running containers keep their leases. A unit has other files there.
+	[ -e /etc/systemd/system/concourse-pebble.service ] || [ ! -d /run/concourse-ci-machine ] ||
+		(cd /run/concourse-ci-machine && rm -rf gpu-attributes.json gpu-health-check gpu-leases gpu-node locks wrapper)
 	;;
 esac
 rmdir --ignore-fail-on-non-empty /run/gpukit /run/concourse-ci-machine /var/lib/concourse-ci-machine 2>/dev/null || true
