@@ -30,17 +30,21 @@ func TestProgramsHavePagesAndCompletions(t *testing.T) {
 	got := inside(t, "mi210x4", `
 cat >/tmp/complete.zsh <<'Z'
 zmodload zsh/zpty
-zpty z ${=1}
-zpty -w z "$2; echo re''ady"
+zpty z zsh -f -i
+zpty -w z "autoload -U compinit; compinit -u -D; echo re''ady"
 zpty -r z out "*ready*"
-zpty -w -n z "$3"$'\t'
-zpty -r z out "*$4*" && print $4
+zpty -w -n z "$1"$'\t'
+zpty -r z out "*$2*" && print $2
 Z
 dpkg --install --force-depends /in/*.deb >/out/install 2>&1
 complete() { # PROGRAM BEGUN WHOLE
-	in_shell="timeout 60 zsh -f /tmp/complete.zsh"
-	$in_shell "bash --norc -i" "for f in bash_completion completions/$1; do . /usr/share/bash-completion/\$f; done" "$1 $2" $3 >>/out/bash
-	$in_shell "zsh -f -i" "autoload -U compinit; compinit -u -D" "$1 $2" $3 >>/out/zsh
+	PROGRAM=$1 bash --norc -i -c '
+		. /usr/share/bash-completion/bash_completion
+		. /usr/share/bash-completion/completions/$PROGRAM
+		COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+		__start_$PROGRAM
+		echo ${COMPREPLY[@]}' bash $1 $2 >>/out/bash
+	timeout 60 zsh -f /tmp/complete.zsh "$1 $2" $3 >>/out/zsh
 	fish -c "complete -C '$1 $2'" >>/out/fish
 	for page in /usr/share/man/man1/$1*.1.gz; do man --local-file --warnings $page >/dev/null 2>>/out/errors; done
 	man $1 | head -n 1 >>/out/man
