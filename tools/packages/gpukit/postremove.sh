@@ -7,7 +7,9 @@ purge | 0) # After a removal alone, running containers keep their leases. A unit
 		(cd /run/concourse-ci-machine && rm -rf gpu-attributes.json gpu-health-check gpu-leases gpu-node locks wrapper)
 	;;
 esac
-rmdir --ignore-fail-on-non-empty /run/gpukit /run/concourse-ci-machine /var/lib/concourse-ci-machine 2>/dev/null || true
+rmdir --ignore-fail-on-non-empty /run/gpukit /var/lib/concourse-ci-machine 2>/dev/null || true
+# The services of the exporter may be about to write there.
+[ -e /usr/bin/rocm-exporter ] || rmdir --ignore-fail-on-non-empty /run/concourse-ci-machine 2>/dev/null || true
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload || true
 udevadm control --reload 2>/dev/null || true
