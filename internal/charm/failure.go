@@ -199,7 +199,7 @@ func (c *Charm) FullVolumes(folder string) *status.Cause {
 		return nil
 	}
 	cause := noSpace(c.Host.Root, folder).
-		Explain("new steps wait 45 s; with gpu-tasks=rerun Concourse then runs them again").
+		Explain("new steps wait 45 s; Concourse then runs them again").
 		Fix("free space there: " + c.Commands().OnUnit("df -h"))
 	return &cause
 }

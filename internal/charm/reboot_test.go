@@ -8,6 +8,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
@@ -21,12 +22,13 @@ import (
 // driven returns the decision about the driver of a fixture machine.
 func driven(t *testing.T, name string, set map[string]any, computes bool) worker.Worker {
 	t.Helper()
-	options := map[string]any{"compute-runtime": "rocm", "preflight-limits": "disk=0"} // the test machine's own disk is what it is
+	options := map[string]any{"compute-runtime": "rocm"}
 	maps.Copy(options, set)
 	r := roletest.DriverHost(t, name)
 	h := host.Host{Root: r, Runner: roletest.DriverCommands(t), Clock: hosttest.Clock{T: hosttest.Now}}
 	f, err := amd.ObserveDriver(t.Context(), h, worker.AMDMachine(machine.Observe(r), "amd64"))
 	require.NoError(t, err)
+	f.Disk = 100 * units.GB // the test machine's may be full
 	w := worker.DriverOptions(roletest.Config(t, options).Driver, wellknown.Commands{Unit: "rocm-worker/0"})
 	return worker.Worker{Driver: &worker.Driver{Decision: amd.Decide(f, w), Facts: f, Wanted: w, HasGPUs: computes}}
 }

@@ -32,8 +32,6 @@ const (
 	keys       = "/var/lib/concourse/keys/"
 	defaults   = keys + "base-resource-type-defaults.yml"
 	webUnit    = "/etc/systemd/system/concourse-server.service"
-
-	grafana = "https://grafana.example/d/a"
 )
 
 func commonWires() []wire {
@@ -62,8 +60,6 @@ func commonWires() []wire {
 		{"worker", "https-proxy", proxy, workerFile, "https_proxy=" + proxy + "\n", nil},
 		{"web", "no-proxy", "10.1.2.3", webFile, "10.1.2.3", nil},
 		{"worker", "no-proxy", "10.1.2.3", workerFile, "10.1.2.3", nil},
-		{"worker", "co2-grams-per-kwh", "380", recorder, "380", nil},
-		{"web", "co2-grams-per-kwh", "380", fleet, "380", set{"enable-metrics": true}},
 	}
 }
 
@@ -89,8 +85,6 @@ func webWires(t *testing.T) []wire {
 		{"web", "enable-metrics", true, jobLayer, "command: ", nil},
 		{"web", "fleet-page", "off", jobLayer, "!--fleet.file=", metrics},
 		{"web", "fleet-page", "anonymous", fleet, `"hide-names": true`, metrics},
-		{"worker", "dashboard-url", grafana, exporter, "--link.dashboard=" + grafana, nil},
-		{"web", "dashboard-url", grafana, fleet, grafana, metrics},
 		{"web", "encryption-key", "0123456789abcdef", webFile, "CONCOURSE_ENCRYPTION_KEY=0123456789abcdef\n", nil},
 		{"web", "extra-worker-keys", worker, keys + "authorized_worker_keys", "ssh-rsa ", nil},
 		{"web", "extra-web-flags", "--enable-across-step", webUnit, `web "--enable-across-step"`, nil},
@@ -99,8 +93,6 @@ func webWires(t *testing.T) []wire {
 		{"web", "required-archs", "gfx90a", "status", "no worker has gfx90a", nil},
 		{"web", "required-archs", "gfx90a", jobLayer, "--required-archs=gfx90a", metrics},
 		{"web", "required-archs", "gfx90a", fleet, "gfx90a", metrics},
-		{"web", "gpu-tasks", "rerun", webFile, "!CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER=8\n", nil},
-		{"web", "gpu-tasks", "limit", webFile, "!CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS=true\n", nil},
 		{"web", "vault-ca-cert", authority, keys + "vault-ca-cert.pem", "BEGIN CERTIFICATE", vault},
 		{"web", "oidc-ca-cert", authority, keys + "oidc-ca-cert.pem", "BEGIN CERTIFICATE", oidc()},
 	}
@@ -130,7 +122,7 @@ func variableWires() (all []wire) {
 		{nil, set{"container-placement-strategy": "random", "default-build-logs-to-retain": 9,
 			"default-days-to-retain-build-logs": 9, "max-build-logs-to-retain": 9, "max-days-to-retain-build-logs": 9,
 			"gc-failed-grace-period": "1h", "secret-cache-enabled": false, "secret-cache-duration": "1h",
-			"secret-cache-duration-notfound": "1h", "enable-cache-streamed-volumes": true}},
+			"secret-cache-duration-notfound": "1h"}},
 		{vault(), set{"vault-url": "https://other.example", "vault-client-token": "other",
 			"vault-ca-cert": "/etc/a.pem", "vault-lookup-templates": "/{{.Team}}/{{.Secret}}", "vault-namespace": "ns",
 			"vault-path-prefix": "/ci", "vault-shared-path": "shared", "vault-enable-kv-mount-cache": false}},
@@ -181,7 +173,6 @@ func workerWires() []wire {
 		{"worker", "task-record-size", 9, recorder, "--size=9 ", nil},
 		{"worker", "task-record-size", 0, "concourse-task-recorder.service", "task-record-size=0", nil},
 		{"worker", "task-record-size", 0, exporter, "!--tasks.report=", nil},
-		{"worker", "task-record-days", 9, recorder, "--days=9 ", nil},
 
 		{"worker", "compute-runtime", "none", "published", "!Runtime:rocm", nil},
 		{"worker", "compute-runtime", "cuda", "status", "no NVIDIA GPU", nil},
@@ -192,7 +183,6 @@ func workerWires() []wire {
 		{"worker", "gpu-sharing", "exclusive", exporter, "--leases.report=", nil},
 		{"worker", "gpu-sharing", "exclusive", "published", "Exclusive:true", nil},
 		{"worker", "gpu-fixed-clocks", true, wrapper, string(fixedclocks.Standard), set{"gpu-sharing": "exclusive"}},
-		{"worker", "gpu-near-memory", true, wrapper, `"memory":"near"`, set{"gpu-sharing": "exclusive"}},
 		{"worker", "container-engines", "docker,podman", "engines.Unit", "Engines:[docker podman]", nil},
 		{"worker", "container-engines", "docker", wrapper, `"containers":"requested"`, nil},
 		{"worker", "kubernetes", "off", "concourse-gpu-device-plugin.service", "kubernetes=off", nil},
@@ -208,9 +198,7 @@ func workerWires() []wire {
 		{"metal", "rocm-usecases", "rocm", "driver", "Usecases:[rocm]", nil},
 		{"metal", "install-driver", "never", "driver", "!Install:true", nil},
 		{"metal", "allow-reboot", true, "driver", "AllowReboot:true", nil},
-		{"metal", "amdgpu-module-params", "gpu_recovery=1", "driver", "ModuleParams:gpu_recovery=1 ", nil},
-		{"metal", "gpu-device-mode", "0666", "driver", "DeviceMode:0666 ", nil},
-		{"metal", "preflight-limits", "disk=1", "driver", "MinDisk:1000000000", nil},
+		{"metal", "amdgpu-module-params", "gpu_recovery=1", "driver", "ModuleParams:gpu_recovery=1", nil},
 		{"nvidia", "nvidia-container-toolkit", "1.17.8", "resource.Chain", "1.17.8", nil},
 		{"worker", "gpu-metrics", "pcie-bandwidth", exporter, "--collect.usage=false", nil},
 		{"worker", "gpu-metrics", "pcie-bandwidth", recorder, "!--usage.report=", nil},
@@ -223,7 +211,6 @@ func workerWires() []wire {
 func elsewhere() map[string]string {
 	const watch = "dispatch gpu watch reads it from the facts of the last hook"
 	return map[string]string{
-		"gpu-health-check": watch, "gpu-hang-action": watch, "gpu-reset": watch, "gpu-leftovers": watch,
-		"gpu-free-memory": watch,
+		"gpu-health-check": watch,
 	}
 }

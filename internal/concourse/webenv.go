@@ -91,9 +91,6 @@ type WebConfig struct {
 	// Noted are the variables that the operator may set too and that the charm wrote
 	// before. Other such variables belong to the operator.
 	Noted []string
-	// Rerun repeats steps with an error about a disappeared worker. The wrapper also
-	// reports missing GPUs with such an error.
-	Rerun bool
 
 	// Options and Vault are variables from options and from the relation to Vault. Vault's
 	// override the options, and the charm's own override both. OptionKeys are all variables
@@ -150,7 +147,11 @@ var webVariables = envTable[WebConfig]{
 	{"CONCOURSE_TLS_BIND_PORT", func(c WebConfig) string { return number(c.TLSPort) }},
 	{"CONCOURSE_TLS_CERT", func(c WebConfig) string { return when(c.TLSPort != 0, c.Paths.TLSCert()) }},
 	{"CONCOURSE_TLS_KEY", func(c WebConfig) string { return when(c.TLSPort != 0, c.Paths.TLSKey()) }},
-	{"CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS", func(c WebConfig) string { return when(c.Rerun, "true") }},
+	// It repeats steps with an error about a disappeared worker. The wrapper reports missing
+	// GPUs with such an error, too.
+	{"CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS", func(c WebConfig) string {
+		return when(c.BindPort != 0, "true")
+	}},
 	{"CONCOURSE_PROMETHEUS_BIND_IP", func(c WebConfig) string { return when(c.EnableMetrics, "0.0.0.0") }},
 	{"CONCOURSE_PROMETHEUS_BIND_PORT", func(c WebConfig) string {
 		return when(c.EnableMetrics, number(wellknown.WebMetricsPort))

@@ -3,7 +3,6 @@ package exporter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,12 +14,10 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
-// The defaults of the recorder, which are those of the charm's options, too.
+// The limits of the recorder without flags. The charm's option task-record-size has the same default.
 const (
 	defaultRecordSize = 512 // MiB
 	defaultRecordDays = 7
-
-	maxCO2 = 10_000 // grams in a kWh; coal has about 1000
 )
 
 // newRecordTasks returns the command that records tasks.
@@ -34,10 +31,7 @@ func newRecordTasks() *cobra.Command {
 		Example: "rocm-exporter record-tasks /var/lib/tasks --report=/run/task-verdicts.json",
 		Args:    oneArg,
 		RunE: func(c *cobra.Command, args []string) error {
-			switch {
-			case !(o.CO2GramsPerKWh >= 0 && o.CO2GramsPerKWh <= maxCO2):
-				return commandline.Wrong(c, fmt.Errorf("flag --co2-grams-per-kwh needs 0 to %d", maxCO2))
-			case size < 1 || days < 1:
+			if size < 1 || days < 1 {
 				return commandline.Wrong(c, errors.New("flags --size and --days need at least 1"))
 			}
 			age := time.Duration(days) * 24 * time.Hour
@@ -60,7 +54,5 @@ func newRecordTasks() *cobra.Command {
 	fs.StringVar(&o.Report, "report", "", "`file` below path.root for the verdicts; empty: none")
 	fs.StringVar(&o.Usage, "usage.report", "",
 		"`file` below path.root with the users of the GPUs, from write-gpus, which divides the energy of shared GPUs")
-	fs.Float64Var(&o.CO2GramsPerKWh, "co2-grams-per-kwh", 0,
-		"`grams` of CO2 in a kWh, for the energy of tasks; 0: not shown")
 	return c
 }

@@ -55,8 +55,8 @@ func newWriteGPUs() *cobra.Command {
 					go func() { failed <- repeat(stop, every, func() error { return nil }, write) }()
 				}
 				if users != "" {
-					// A first report without users would free the GPUs that gpu-free-memory keeps. A
-					// scan that hangs must not hide the GPUs' state.
+					// After a first report without users, tasks would get GPUs that other programs
+					// use as soon as free ones. A scan that hangs must not hide the GPUs' state.
 					first, scanned := context.WithTimeout(stop, api.Timeout)
 					beside(collect.UsageInterval, func() error {
 						defer scanned()

@@ -11,7 +11,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// The decisions after the first report would free the GPUs that gpu-free-memory keeps.
+// After a report without users, tasks get GPUs that other programs use as soon as free ones.
 func TestFirstReportHasTheUsers(t *testing.T) {
 	r := hosttest.Host(t, "amd")
 	first := filepath.Join(t.TempDir(), "first")

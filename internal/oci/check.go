@@ -163,9 +163,6 @@ func (l *Leases) check(gpus int) error {
 	if !filepath.IsAbs(l.Dir) {
 		return fmt.Errorf("dir: %q is not an absolute path", l.Dir)
 	}
-	if l.Memory != "" && l.Memory != NearMemory {
-		return fmt.Errorf("memory: %q is not %s", l.Memory, NearMemory)
-	}
 	if !filepath.IsAbs(l.Clocks) {
 		return fmt.Errorf("clocks: %q is not an absolute path", l.Clocks)
 	}

@@ -160,12 +160,7 @@ type Leases struct {
 	// Missing names GPUs that the unit had and no longer has. Concourse still schedules
 	// tasks for them.
 	Missing []string `json:"missing,omitempty"`
-	// Memory is NearMemory or empty, which leaves the main memory of containers as it is.
-	Memory string `json:"memory,omitempty"`
 }
-
-// NearMemory gives containers main memory of their GPUs' NUMA nodes first.
-const NearMemory = "near"
 
 // MaxLink bounds an entry of Leases.Links.
 const MaxLink = 1000

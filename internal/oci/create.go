@@ -42,7 +42,6 @@ func (w *wrapper) create(s *settings, c *cmdline.Call) (rollback func(), err err
 	if err != nil {
 		rollback()
 	} else {
-		w.preferMemory(s, k.lease)
 	}
 	return rollback, err
 }

@@ -33,7 +33,6 @@ func (w *wrapper) exec(s *settings, c *cmdline.Call, args []string) ([]string, e
 			return nil, fmt.Errorf("cannot change process file %s: %w", c.Process.Value, err)
 		}
 	}
-	w.preferMemory(s, k.lease)
 	return args, w.enterLease(s, c, k) // last, because no later step may fail
 }
 

@@ -97,8 +97,6 @@ func decodeLeasesField(to *Leases, key string, v rawjson.Value) (err error) {
 		to.Clocks, err = decodeString[string](v)
 	case "missing":
 		to.Missing, err = decodeStrings(v)
-	case "memory":
-		to.Memory, err = decodeString[string](v)
 	default:
 		err = errUnknownField
 	}

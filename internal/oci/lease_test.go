@@ -86,7 +86,7 @@ func TestTaskGetsTheGPUsThatItLeased(t *testing.T) {
 	require.EqualError(t, b.task(t, "c3"), "cannot lease 1 GPU: 0 of 2 are free; "+
 		"1 (GPU-3c4d, 0000:c4:00.0) is held by the task of container c2 since 03:04:05 UTC (0s), 0 (GPU-1a2b, "+
 		"0000:03:00.0) is held by the task of container c1 since 03:04:05 UTC (0s); "+
-		"run the task again later, or let tasks queue at the web (gpu-tasks=limit) [container c3]", "named as "+
+		"run the task again later [container c3]", "named as "+
 		"tasks name them, whatever the order of gpus")
 	require.NotContains(t, b.text(t), "/dev/dri")
 	require.NoFileExists(t, b.path("state/c3"))

@@ -29,7 +29,7 @@ func (w *wrapper) waitForSpace(s *settings, f facts) error {
 		}
 		if waited >= quarantineTime {
 			return fmt.Errorf("cannot run the step: the disk of %s is full (%s of %s free); as on this worker free "+
-				"space has disappeared, Concourse runs the step again (gpu-tasks=rerun): on another worker, or here "+
+				"space has disappeared, Concourse runs the step again: on another worker, or here "+
 				"when space is free", s.Volumes, units.Bytes(float64(space.Free)), units.Bytes(float64(space.Size)))
 		}
 		w.sleep(waitPause)

@@ -22,7 +22,7 @@ func TestStepWaitsForAFullDisk(t *testing.T) {
 	b.bundle(t, "task")
 	err := b.create()
 	require.EqualError(t, err, "cannot run the step: the disk of /var/lib/concourse/worker is full (0 B of 4.0 GiB free); as on "+
-		"this worker free space has disappeared, Concourse runs the step again (gpu-tasks=rerun): on another worker, or here "+
+		"this worker free space has disappeared, Concourse runs the step again: on another worker, or here "+
 		"when space is free [container c1]")
 	require.Regexp(t, regexp.MustCompile("worker .+ disappeared"), err.Error()) // Concourse, atc/exec/retry_error_step.go
 	require.Equal(t, quarantineTime, waited)

@@ -198,9 +198,6 @@ type machine struct {
 	exec   func(path string, argv, env []string) error
 	statfs func(path string, st *unix.Statfs_t) error
 
-	devices   string // folder of the PCI devices
-	setMemory func(mask nodeMask, count int)
-
 	statx func(dirfd int, path string, flags, mask int, st *unix.Statx_t) error
 	probe func(path string, limit time.Duration) string
 	now   func() time.Time
@@ -219,12 +216,11 @@ func realMachine() machine {
 		mknod:    unix.Mknod,
 		exec:     syscall.Exec,
 		statx:    unix.Statx,
-		devices:  "/sys/bus/pci/devices", setMemory: setMemory,
-		probe: deadmount.Probe,
-		now:   time.Now,
-		sleep: time.Sleep,
-		euid:  uint32(os.Geteuid()),
-		self:  "/proc/self/exe",
+		probe:    deadmount.Probe,
+		now:      time.Now,
+		sleep:    time.Sleep,
+		euid:     uint32(os.Geteuid()),
+		self:     "/proc/self/exe",
 	}
 }
 

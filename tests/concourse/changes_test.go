@@ -36,7 +36,7 @@ jobs:
 
 // changed lists options with valid values, for the web and for both workers.
 var changed = map[string]map[string][]any{
-	"web": {"log-level": {"debug", "info"}, "extra-web-flags": {"--max-checks-per-second=10", ""}, "gpu-tasks": {"limit", "rerun", "limit,rerun"},
+	"web": {"log-level": {"debug", "info"}, "extra-web-flags": {"--max-checks-per-second=10", "--max-active-tasks-per-worker=0", ""},
 		"enable-metrics": {true, false}, "container-placement-strategy": {"fewest-build-containers", "volume-locality"},
 		"required-archs": {"gfx942", ""}, "external-url": {webAt, ""}},
 	"gpu": {"compute-runtime": {"none", "rocm", "auto"}, "gpu-sharing": {"exclusive", "shared"}, "tag": {"slow", "", "a,b"},

@@ -49,7 +49,7 @@ func TestStepsWaitForAFullDisk(t *testing.T) {
 	r, err := u.act("check-status", nil)
 	u.fine("check-status", r, err)
 	require.Equal(t, "failed", r.Action.Status)
-	require.Contains(t, r.Action.Message, "disk: disk full: no space for "+volumes+" on scarce: new steps wait 45 s; with gpu-tasks=rerun")
+	require.Contains(t, r.Action.Message, "disk: disk full: no space for "+volumes+" on scarce: new steps wait 45 s; Concourse then")
 	logs := func(b *oneBuild, text string) bool {
 		data, err := os.ReadFile(b.log)
 		require.NoError(t, err)

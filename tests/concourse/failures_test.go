@@ -103,7 +103,7 @@ func newFailures(t *testing.T, tgz string) *failures {
 	options := func(tag, sharing, runtime string) map[string]any {
 		// A quarantined GPU would be missing in the next case.
 		return map[string]any{"mode": "auto", "compute-runtime": runtime, "amd-container-toolkit": "skip",
-			"gpu-device-ids": "0,1", "gpu-sharing": sharing, "gpu-quarantine": "manual", "gpu-tasks": "rerun",
+			"gpu-device-ids": "0,1", "gpu-sharing": sharing, "gpu-quarantine": "manual", "extra-web-flags": "--max-active-tasks-per-worker=0",
 			"enable-metrics": true, "tag": tag}
 	}
 	play := func(u *unit) { f.played[u] = playedGPUs(u) }

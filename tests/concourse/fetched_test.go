@@ -30,7 +30,7 @@ func TestImagesAreFetchedOnce(t *testing.T) {
 	c.tell(t, []step{
 		{"each worker asks the mirror, for its own first task", c.each},
 		{"warm workers ask nobody", c.warm},
-		{"with enable-cache-streamed-volumes the second worker asks nobody", c.streamed},
+		{"with --enable-cache-streamed-volumes the second worker asks nobody", c.streamed},
 	})
 }
 
@@ -97,7 +97,7 @@ func (c *chain) warm(t *testing.T) {
 // busy that the step goes to the second.
 func (c *chain) streamed(t *testing.T) {
 	web := c.web()
-	require.NoError(t, web.Model.SetConfig("enable-cache-streamed-volumes", true))
+	require.NoError(t, web.Model.SetConfig("extra-web-flags", "--enable-cache-streamed-volumes"))
 	require.NoError(t, web.Model.SetConfig("container-placement-strategy", "fewest-build-containers"))
 	c.app.hook(web, "config-changed")
 	for _, u := range c.app.units[1:] {

@@ -120,7 +120,7 @@ func (u *unit) leases() string {
 // refused, and its build reports who has the GPU; the web's own limit lets it queue there,
 // if it can be aborted.
 func (s *story) exclusive(t *testing.T) {
-	s.sets(map[string]any{"gpu-sharing": "exclusive", "gpu-tasks": "rerun"})
+	s.sets(map[string]any{"gpu-sharing": "exclusive", "extra-web-flags": "--max-active-tasks-per-worker=0"})
 	var held []*oneBuild
 	refused := ""
 	for n := range 3 { // if the web sends the second one is its own affair
@@ -150,7 +150,7 @@ func (s *story) exclusive(t *testing.T) {
 	})
 
 	begin := time.Now()
-	s.sets(map[string]any{"gpu-tasks": "limit,rerun"})
+	s.sets(map[string]any{"extra-web-flags": ""})
 	env := read(s.web(), concourse.HomeWebFiles().Env())
 	require.Contains(t, env, concourse.TaskLimitKey+"=1")
 	var queued []*oneBuild

@@ -44,7 +44,7 @@ var buildNumber = regexp.MustCompile(`executing build (\d+) `)
 // met: a GPU falls sick under a build, and the output reports it. The build continues, or
 // ends now if requested.
 func (s *story) met(t *testing.T) {
-	s.sets(map[string]any{"gpu-sharing": "exclusive", "gpu-tasks": "rerun"})
+	s.sets(map[string]any{"gpu-sharing": "exclusive", "extra-web-flags": "--max-active-tasks-per-worker=0"})
 	told := func(n int) string {
 		return fmt.Sprintf("\nconcourse-ci-machine: GPU 0: %d uncorrectable error", n)
 	}
@@ -74,19 +74,5 @@ func (s *story) met(t *testing.T) {
 	require.NotNil(t, number, b.out)
 	require.Contains(t, s.fly.must("watch", "-b", number[1]), told(1))
 	u.action("return-gpu", map[string]any{"gpu": "0"}) // the error is, and is known
-
-	s.sets(map[string]any{"gpu-hang-action": "end-task"})
-	b = s.starts("ended")
-	u = s.on(b)
-	begin = time.Now()
-	u.countErrors(2)
-	until(t, b.ended, "the build is not ended")
-	s.since(begin, "the build has failed")
-	require.ErrorContains(t, b.err, "exit status", b.out)
-	require.Contains(t, b.out, told(2))
-	require.Contains(t, b.out, "so this task is ended now (gpu-hang-action=end-task): run the build again")
-	require.Contains(t, b.out, "\nfailed")
-	require.NotContains(t, b.out, "\nended has ended")
-	u.action("return-gpu", map[string]any{"gpu": "0"})
-	s.sets(map[string]any{"gpu-hang-action": "write", "gpu-sharing": "shared"})
+	s.sets(map[string]any{"gpu-sharing": "shared"})
 }

@@ -16,7 +16,7 @@ func (s *story) privileged(t *testing.T) {
 	t.Log("not shown: a privileged task of fly on a worker without a user namespace; TestTheUnitsOnSystemd has a container like one")
 	worker := s.app.units[1]
 	require.True(t, worker.shifted)
-	s.sets(map[string]any{"gpu-sharing": "exclusive", "gpu-tasks": "rerun"})
+	s.sets(map[string]any{"gpu-sharing": "exclusive", "extra-web-flags": "--max-active-tasks-per-worker=0"})
 	b := s.begins("privileged", "exec 3<>/dev/kfd 4<>/dev/dri/renderD128; echo ids: $(cat /proc/self/uid_map); cat /etc/cdi/amd.json; ! touch /srv/models/new; "+
 		"echo >/srv/out_rw/privileged; while [ ! -e /srv/out_rw/end ]; do sleep 1; done; echo privileged has ended", "--privileged")
 	until(t, func() bool {

@@ -40,7 +40,7 @@ func (b *oneBuild) soFar(t *testing.T) string {
 // restarts: systemd must not kill the worker, and its next process takes over the
 // tasks that run.
 func (s *story) restarts(t *testing.T) {
-	s.sets(map[string]any{"gpu-sharing": "exclusive", "gpu-tasks": "limit,rerun"})
+	s.sets(map[string]any{"gpu-sharing": "exclusive", "extra-web-flags": ""})
 	builds := []*oneBuild{s.ticks("restarted-0"), s.ticks("restarted-1")} // one on each worker
 	until(t, func() bool { return s.runs(builds[0]) && s.runs(builds[1]) }, "the tasks do not run")
 	for _, u := range s.app.units[1:] {

@@ -46,13 +46,9 @@ var walkOptions = map[string][]string{
 	"container-placement-strategy": {"volume-locality", "random", "fewest-build-containers,volume-locality"},
 	"secret-cache-enabled":         {"false", "true"},
 	"gc-failed-grace-period":       {"", "1h"},
-	"gpu-tasks":                    {"limit,rerun", "limit", "rerun"},
+	"extra-web-flags":              {"", "--max-active-tasks-per-worker=0"},
 	"gpu-sharing":                  {"shared", "exclusive"},
 	"gpu-quarantine":               {"auto", "off"},
-	"gpu-leftovers":                {"end", "keep"},
-	"gpu-near-memory":              {"false", "true"},
-	"gpu-free-memory":              {"0", "50"},
-	"gpu-hang-action":              {"write", "end-task"},
 	"gpu-metrics":                  {"usage,pcie-bandwidth", "usage", "pcie-bandwidth"},
 	"tag":                          {"", "lab", "lab,night"},
 	"task-env":                     {"", "A=B", `HIP_ARCHES=gfx90a C="d e"`},
@@ -60,7 +56,6 @@ var walkOptions = map[string][]string{
 	"containerd-dns-proxy-enable":  {"false", "true"},
 	"worker-drain-timeout":         {"20s", "0s", "5s"},
 	"task-record-size":             {"512", "16", "0"},
-	"task-record-days":             {"7", "1"},
 }
 
 // walkServices are the services that a step may kill, and that start again by themselves.

@@ -110,7 +110,7 @@ func TestRefusalIsInTheLogWordForWord(t *testing.T) {
 	u := newUnit(t, 1)
 	holder := u.busy(settings[1])
 	for env, want := range map[string]string{
-		"A=b":                   `^runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 \(GPU-0\) is held by the task of container ` + holder.id + ` since \d\d:\d\d:\d\d UTC \(.*\); run the task again later, or let tasks queue at the web \(gpu-tasks=limit\) \[container %s\]$`,
+		"A=b":                   `^runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 \(GPU-0\) is held by the task of container ` + holder.id + ` since \d\d:\d\d:\d\d UTC \(.*\); run the task again later \[container %s\]$`,
 		"AMD_VISIBLE_DEVICES=0": `^runc-amd-wrapper: cannot lease 1 GPU: .*0 \(GPU-0\) is held by the task of container ` + holder.id + ` since .* \[container %s\]$`,
 		"GPU_COUNT=2":           `^runc-amd-wrapper: cannot lease 2 GPUs: this machine has 1.* \[container %s\]$`,
 		"GPU_COUNT=two":         `^runc-amd-wrapper: cannot give the task GPU_COUNT="two" GPUs: it is not a whole number or all \[container %s\]$`,
@@ -140,7 +140,7 @@ func TestRefusalOfALeaseReachesTheUserThroughContainerd(t *testing.T) {
 	out, err := run(b.id + "-refused")
 	require.Error(t, err)
 	require.Regexp(t, `OCI runtime create failed: runc-amd-wrapper: cannot lease 1 GPU: 0 of 1 are free; 0 \(GPU-0\) is held by the task of container `+holder.id+
-		` since \d\d:\d\d:\d\d UTC \(\d+s\); run the task again later, or let tasks queue at the web \(gpu-tasks=limit\) \[container `+b.id+`-refused\]`, out)
+		` since \d\d:\d\d:\d\d UTC \(\d+s\); run the task again later \[container `+b.id+`-refused\]`, out)
 
 	holder.kill9("exec.pid")
 	u.isFree()

@@ -160,10 +160,10 @@ func TestInterruptedCILeavesNothing(t *testing.T) {
 // Each scene fails without the feature that it shows.
 func TestDemoFailsWithoutAFeature(t *testing.T) {
 	for option, want := range map[string]struct{ passed, failed string }{
-		"compute-runtime=none": {"a machine", "cannot see that the worker has its GPUs: the tag gpu-count=2 is missing"},
-		"gpu-sharing=shared":   {"a whole CI by one command", "has not exactly one GPU: renderD128 renderD129"},
-		"gpu-tasks=rerun":      {"a build on its GPU", "cannot lease 1 GPU: 0 of 2 are free"},
-		"gpu-quarantine=off":   {"a build waits for its lease", "cannot see that the machine quarantines the GPU"},
+		"compute-runtime=none":                            {"a machine", "cannot see that the worker has its GPUs: the tag gpu-count=2 is missing"},
+		"gpu-sharing=shared":                              {"a whole CI by one command", "has not exactly one GPU: renderD128 renderD129"},
+		"extra-web-flags=--max-active-tasks-per-worker=0": {"a build on its GPU", "cannot lease 1 GPU: 0 of 2 are free"},
+		"gpu-quarantine=off":                              {"a build waits for its lease", "cannot see that the machine quarantines the GPU"},
 	} {
 		t.Run(option, func(t *testing.T) {
 			c, tmp := ciCommand(t)

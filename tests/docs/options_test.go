@@ -24,11 +24,11 @@ var optionGroups = map[string]string{
 	"oauth":      "oauth- main-team-oauth-",
 	"oidc":       "oidc- main-team-oidc-",
 	"vault":      "vault- secret-cache-",
-	"registries": "registry- enable-cache-streamed-volumes",
+	"registries": "registry-",
 	"worker":     "tag srv- containerd- worker- task-",
 	"gpu":        "compute-runtime enable-gpu gpu- container-engines kubernetes required-archs limit-gpu- amd-container- nvidia-",
-	"driver":     "rocm- install-driver allow- amdgpu- gpu-device-mode preflight-limits",
-	"exporter":   "enable-metrics fleet- dashboard-url co2- gpu-metrics",
+	"driver":     "rocm- install-driver allow- amdgpu-",
+	"exporter":   "enable-metrics fleet- gpu-metrics",
 }
 
 // groupOf returns the section of an option, "" if no word fits.

@@ -73,7 +73,7 @@ func newMetal(t *testing.T) *metal {
 		now: hosttest.Now,
 		facts: amd.DriverFacts{Machine: amd.Machine{Series: "noble", Arch: "amd64"}, Kind: amd.Metal, Kernel: kernel, BootID: "b1",
 			GPUs: []gpu.GPU{{Slot: gpu.Slot{PCI: "0000:03:00.0"}, Driver: "amdgpu"}}},
-		wanted:  amd.Wanted{BaseURL: s.url(), DeviceMode: amd.ModeAll, ModuleParams: "noretry=0"},
+		wanted:  amd.Wanted{BaseURL: s.url(), ModuleParams: "noretry=0"},
 		decided: amd.Decision{Install: true, Driver: true, Tools: true, Release: release}}
 }
 
@@ -320,7 +320,7 @@ func TestDispatchInstallsTheDriver(t *testing.T) {
 	}
 	m.site.publish(repository, keys.good, time.Time{}, toolkit)
 	for name, value := range map[string]any{"compute-runtime": "rocm", "rocm-base-url": m.url(), "rocm-usecases": "smi",
-		"install-driver": "replace", "preflight-limits": "disk=1,ram=1"} {
+		"install-driver": "replace"} {
 		require.NoError(t, m.Model.SetConfig(name, value))
 	}
 	m.publish(m.release.DriverRepo(), keys.other, time.Time{}, "amdgpu-dkms", "amdgpu-dkms-firmware")

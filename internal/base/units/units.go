@@ -74,22 +74,6 @@ func Count(n int, thing string) string {
 // JoulesPerKWh converts kilowatt-hours into joules.
 const JoulesPerKWh = 3.6e6
 
-// CO2 returns the kilograms of CO2 of an energy in kWh, nil if the factor is 0.
-func CO2(kWh, gramsPerKWh float64) *float64 {
-	if gramsPerKWh <= 0 {
-		return nil
-	}
-	return new(kWh * gramsPerKWh / 1000)
-}
-
-// FormatCO2 returns kilograms of CO2 for people: grams below 1 kg matter for a task.
-func FormatCO2(kg float64) string {
-	if kg < 1 {
-		return fmt.Sprintf("%.3f kg of CO2", kg)
-	}
-	return fmt.Sprintf("%.1f kg of CO2", kg)
-}
-
 // ParseBytes reads a size of memory: bytes, or a number with KiB, MiB, GiB or TiB. K, KB and
 // so on mean the same, because memory has no decimal sizes.
 func ParseBytes(text string) (uint64, error) {

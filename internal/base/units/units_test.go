@@ -44,14 +44,6 @@ func TestCounts(t *testing.T) {
 	require.Equal(t, "2 processes", Count(2, "process"))
 }
 
-func TestCO2IsShownWithAFactorOnly(t *testing.T) {
-	require.Nil(t, CO2(2, 0))
-	require.InDelta(t, .76, *CO2(2, 380), 1e-9)
-	require.Equal(t, "0.004 kg of CO2", FormatCO2(.0042))
-	require.Equal(t, "1.0 kg of CO2", FormatCO2(1))
-	require.Equal(t, "1234.5 kg of CO2", FormatCO2(1234.5))
-}
-
 func TestSizesAreParsed(t *testing.T) {
 	for text, want := range map[string]uint64{"40GiB": 40 << 30, "40G": 40 << 30, "40gb": 40 << 30, "1.5 GiB": 3 << 29,
 		"512MiB": 512 << 20, "4096": 4096, "2t": 2 << 40, "1k": 1024} {

@@ -28,6 +28,9 @@ func (i InstallDriver) Always() bool { return i == DriverAlways || i == DriverRe
 // cases.
 const UsecaseSMI = "smi"
 
+// minDisk is the free space on / that the driver's packages and their build need.
+const minDisk = 5 * units.GB
+
 // Wanted holds the options of the driver and of ROCm.
 type Wanted struct {
 	Commands      wellknown.Commands
@@ -37,8 +40,6 @@ type Wanted struct {
 	InstallDriver InstallDriver
 	AllowReboot   bool
 	ModuleParams  string // amdgpu-module-params
-	DeviceMode    DeviceMode
-	MinDisk       uint64 // free bytes on / to install the driver; 0 disables the check
 }
 
 // DriverState names the result of Decide.
@@ -318,11 +319,10 @@ func planInstall(d Decision, f DriverFacts, w Wanted, doing string) Decision {
 		return refuse(StateUnsupported, "apt has no "+f.Headers.Package+", which the driver is built with",
 			"boot a kernel with headers in apt: sudo apt-get update && sudo apt-get install linux-generic, "+
 				"then "+w.Commands.OnUnit("sudo reboot"))
-	case w.MinDisk > 0 && f.Disk < w.MinDisk:
-		return refuse(StateNone, fmt.Sprintf("%s are free on /, and preflight-limits has disk=%d",
-			units.FormatGB(f.Disk), w.MinDisk/units.GB),
-			"make room: sudo apt-get clean; see what is large with sudo du -xh --max-depth=2 / | sort -h | tail",
-			"or lower the bar: "+w.Commands.SetOption("preflight-limits=disk=<GB>"))
+	case f.Disk < minDisk:
+		return refuse(StateNone, fmt.Sprintf("%s are free on /, and the driver's build needs %s",
+			units.FormatGB(f.Disk), units.FormatGB(minDisk)),
+			"make room: sudo apt-get clean; see what is large with sudo du -xh --max-depth=2 / | sort -h | tail")
 	}
 	for _, p := range f.Packages {
 		if p.Held && (p.Name == driverPackage || p.Name == driverPackage+"-firmware") &&

@@ -14,7 +14,7 @@ import (
 )
 
 func defaults() Wanted {
-	return Wanted{Commands: wellknown.Commands{Unit: "rocm-worker/0"}, InstallDriver: DriverAuto, DeviceMode: ModeGroup, MinDisk: 20 * units.GB}
+	return Wanted{Commands: wellknown.Commands{Unit: "rocm-worker/0"}, InstallDriver: DriverAuto}
 }
 
 const (
@@ -118,8 +118,7 @@ var decisions = []struct {
 		f.Headers = Headers{Package: "linux-headers-" + testKernel, Queried: true}
 	}), defaults(), StateUnsupported, "apt has no linux-headers-6.8.0-52-generic", "apt-get install linux-generic", "", false},
 	{"headers not asked for", with(fresh(), func(f *DriverFacts) { f.Headers.Present = false }), defaults(), StateNone, "will be installed", "", "7.2.4", false},
-	{"too little disk", with(fresh(), func(f *DriverFacts) { f.Disk = 12_340_000_000 }), defaults(), StateNone, "12.3 GB are free on /, and preflight-limits has disk=20", "preflight-limits=disk=", "", false},
-	{"too little disk, unchecked", with(fresh(), func(f *DriverFacts) { f.Disk = 1 }), wanting(func(w *Wanted) { w.MinDisk = 0 }), StateNone, "will be installed", "", "7.2.4", false},
+	{"too little disk", with(fresh(), func(f *DriverFacts) { f.Disk = 4_900_000_000 }), defaults(), StateNone, "4.9 GB are free on /, and the driver's build needs 5.0 GB", "apt-get clean", "", false},
 	{"the driver's package is on hold", with(fresh(), driver(other), func(f *DriverFacts) { f.Packages[0].Held = true }), wanting(func(w *Wanted) { w.InstallDriver = DriverReplace }), StateMixed, "on hold", "apt-mark unhold amdgpu-dkms", "", false},
 	{"an APU alone", with(fresh(), func(f *DriverFacts) { f.GPUs[0].DeviceID = integrated }), defaults(), StateUnsupported, "integrated GPUs", "linux-modules-extra-" + testKernel, "", false},
 	{"an APU alone, always", with(fresh(), func(f *DriverFacts) { f.GPUs[0].DeviceID = integrated }), wanting(func(w *Wanted) { w.InstallDriver = DriverAlways }), StateNone, "will be installed", "", "7.2.4", false},

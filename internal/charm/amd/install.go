@@ -49,15 +49,12 @@ type Environment struct {
 type InstallState struct {
 	Attempt   *resource.Attempt // the last attempt, if it failed
 	Initramfs bool              // the machine makes its own initial RAM disks
-	Rules     bool              // the file UdevRules is not the charm's
 }
 
 // ObserveInstall reads the state of the machine.
 func ObserveInstall(r host.Root) InstallState {
-	rules, err := r.ReadFile(UdevRules)
 	return InstallState{Attempt: resource.ReadAttempt(r, installFile, "ROCm not ready"),
-		Initramfs: r.Exists(initramfsTool),
-		Rules:     err == nil && !strings.HasPrefix(string(rules), mark)}
+		Initramfs: r.Exists(initramfsTool)}
 }
 
 // InstallWant holds the resources for a decision.
@@ -92,15 +89,11 @@ func Install(d Decision, f DriverFacts, w Wanted, e Environment) (InstallWant, e
 	} else {
 		want.Resources = append(want.Resources, resource.Absent{Path: loadFile, Why: "amdgpu is not to be loaded"})
 	}
-	rules, err := udevRules(cmp.Or(w.DeviceMode, ModeGroup))
+	rules, err := udevRules()
 	if err != nil {
 		return want, err
 	}
 	want.Resources = append(want.Resources, rules)
-	if e.Seen.Rules {
-		want.Remarks = append(want.Remarks, status.Warn("gpu-device-mode does nothing: %s is not the charm's",
-			UdevRules))
-	}
 	return want, nil
 }
 
@@ -113,13 +106,6 @@ func wantsModule(f DriverFacts, d Decision) bool {
 
 // containerRemarks lists the options that only a container's host can apply.
 func containerRemarks(f DriverFacts, w Wanted) (remarks []status.Cause) {
-	if cmp.Or(w.DeviceMode, ModeGroup) != ModeGroup {
-		c := status.Warn("gpu-device-mode does nothing: the host owns the GPU nodes")
-		if set := f.Manager.SetDevice("<gpu device>", "mode="+string(w.DeviceMode)); f.Kind == LXD && set != "" {
-			c = c.Fix(f.Manager.On(set))
-		}
-		remarks = append(remarks, c)
-	}
 	if w.ModuleParams != "" {
 		remarks = append(remarks, status.Warn("amdgpu-module-params does nothing: the host loads the module").
 			Explain("set it there in /etc/modprobe.d"))

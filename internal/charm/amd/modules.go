@@ -127,23 +127,11 @@ func (module) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 // documentation.
 const UdevRules = "/etc/udev/rules.d/70-amdgpu.rules"
 
-// DeviceMode names a value of gpu-device-mode: the mode of the nodes of GPUs.
-type DeviceMode string
-
-// Values of DeviceMode.
-const (
-	ModeGroup DeviceMode = "0660" // users in the group render
-	ModeAll   DeviceMode = "0666" // every user
-)
-
 const udevLimit = time.Minute
 
 // udevRules returns the rules and the commands that apply them.
-func udevRules(mode DeviceMode) (plan.Resource, error) {
-	data, err := templates.Render("70-amdgpu.rules", struct {
-		Group string
-		Mode  DeviceMode
-	}{"render", mode})
+func udevRules() (plan.Resource, error) {
+	data, err := templates.Render("70-amdgpu.rules", nil)
 	return udev(resource.File{Path: UdevRules, Data: data, Mode: 0o644}, ""), err
 }
 

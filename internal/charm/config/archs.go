@@ -101,11 +101,5 @@ func coverageOptions() []Option {
 			c.Web.RequiredArchs, err = archs(s)
 			return err
 		}),
-		text("gpu-tasks", "limit,rerun", func(c *Config, s string) error {
-			const limit, rerun = "limit", "rerun"
-			all, err := list(s, func(word string) error { return oneOf(word, limit, rerun) })
-			c.Web.GPUTasks = Tasks{Limit: slices.Contains(all, limit), Rerun: slices.Contains(all, rerun)}
-			return err
-		}),
 	}
 }

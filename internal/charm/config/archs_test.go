@@ -50,20 +50,6 @@ func TestRequiredArchsAreArchitecturesOfHardware(t *testing.T) {
 	}
 }
 
-func TestGPUTasksAreLimitedAndRerunUnlessListed(t *testing.T) {
-	for value, want := range map[string]Tasks{
-		"limit, rerun": {true, true}, "limit": {true, false}, "rerun": {false, true}, "": {},
-	} {
-		c, problems := Parse(map[string]any{"gpu-tasks": value}, nil)
-		require.Empty(t, problems, value)
-		require.Equal(t, want, c.Web.GPUTasks, value)
-	}
-	c, _ := Parse(nil, nil)
-	require.True(t, c.Web.GPUTasks.Limit && c.Web.GPUTasks.Rerun)
-	_, problems := Parse(map[string]any{"gpu-tasks": "off"}, nil)
-	require.Equal(t, []Problem{{"gpu-tasks", `"off" is not one of limit, rerun`}}, problems)
-}
-
 func FuzzHIPArches(f *testing.F) {
 	f.Add("gfx90a:sramecc+:xnack-, gfx942,gfx11-generic")
 	f.Add("gfx:,:,-generic")

@@ -9,12 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse"
 	"github.com/fourdollars/concourse-ci-machine/internal/oci"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -28,8 +25,6 @@ type Config struct {
 	HTTPProxy     string // may hold a password: never logged
 	HTTPSProxy    string // may hold a password: never logged
 	NoProxy       string
-	// CO2GramsPerKWh is the CO2 of the units' electricity; 0 shows none.
-	CO2GramsPerKWh float64
 
 	Release Release
 	Web     Web
@@ -58,10 +53,9 @@ type Web struct {
 	TLSPort         int
 	EncryptionKey   string // a secret: "" or 16 or 32 bytes
 	FleetPage       FleetPage
-	ExtraWorkerKeys []WorkerKey // of workers without this charm
-	ExtraWebFlags   []string    // each --flag or --flag=value, without quotes
-	RequiredArchs   []string    // such as gfx942: each once, in order
-	GPUTasks        Tasks
+	ExtraWorkerKeys []WorkerKey    // of workers without this charm
+	ExtraWebFlags   []string       // each --flag or --flag=value, without quotes
+	RequiredArchs   []string       // such as gfx942: each once, in order
 	RegistryMirror  registryMirror // of Docker Hub; Host is "" for none
 	RegistryCACert  string         // PEM
 
@@ -85,7 +79,6 @@ type Worker struct {
 	SrvFoldersContainers oci.Containers // Tasks, All
 	DrainTimeout         time.Duration
 	TaskRecordSize       int // MiB; 0 records no task
-	TaskRecordDays       int
 }
 
 // GPU holds the options about the GPUs of tasks.
@@ -97,16 +90,10 @@ type GPU struct {
 	ContainerEngines []string // other engines that get the wrapper as a runtime
 	Kubernetes       Kubernetes
 	Quarantine       quarantine.Policy
-	HealthCheck      string        // "" or the path of the program that checks a GPU before its return
-	HangAction       notice.Action // for tasks with a hanging GPU
-	Reset            gpureset.Mode // of quarantined GPUs that nothing uses
-	Leftovers        Leftovers
-	FreeMemory       int // percent that others must leave of a GPU's memory; 0 for any
-	NearMemory       bool
+	HealthCheck      string // "" or the path of the program that checks a GPU before its return
 	TaskEnv          map[string]string
 	HSAOverrideAuto  bool // task-env has HSA_OVERRIDE_GFX_VERSION=auto, and TaskEnv has not
 	Metrics          Metrics
-	DashboardURL     string // of Grafana, for links; "" for none
 }
 
 // Driver holds the options about packages of GPU vendors and the kernel driver. The charm
@@ -121,27 +108,13 @@ type Driver struct {
 	InstallDriver          amd.InstallDriver
 	AllowReboot            bool
 	AMDGPUModuleParams     string // name=value words of amdgpu with one space between them
-	GPUDeviceMode          amd.DeviceMode
-	PreflightLimits        Limits
 }
-
-// Limits holds the values of preflight-limits in bytes, 0 for no check.
-type Limits struct{ Disk, RAM uint64 }
-
-// DefaultLimits are the limits of preflight-limits unless the option has others.
-var DefaultLimits = Limits{Disk: 20 * units.GB, RAM: 4 * units.GB}
 
 // Metrics holds the words of gpu-metrics.
 type Metrics struct {
 	DCGMAliases   bool
 	PCIeBandwidth bool // measure it for each GPU
 	Usage         bool // find out which processes use each GPU
-}
-
-// Tasks holds the words of gpu-tasks.
-type Tasks struct {
-	Limit bool // the tasks of each worker to the GPUs of one worker
-	Rerun bool // steps after their worker or its GPUs have disappeared
 }
 
 // Problem describes an invalid value of an option.

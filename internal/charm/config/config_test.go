@@ -34,19 +34,11 @@ func TestEachModeIsAccepted(t *testing.T) {
 
 func TestNumbersAreAcceptedUpToTheirLimits(t *testing.T) {
 	for option, numbers := range map[string][]int{"web-port": {1, 65535}, "tls-port": {1, 65535},
-		"task-record-days": {1, 365}, "task-record-size": {0, 1 << 20}, "gpu-free-memory": {0, 100}} {
+		"task-record-size": {0, 1 << 20}} {
 		for _, n := range numbers {
 			_, problems := Parse(map[string]any{option: n}, nil)
 			require.Empty(t, problems, "%s=%d", option, n)
 		}
-	}
-}
-
-func TestCarbonIsANumberOfGrams(t *testing.T) {
-	for text, want := range map[string]float64{"": 0, "0.5": .5, "380": 380, "10000": 10_000} {
-		c, problems := Parse(map[string]any{"co2-grams-per-kwh": text}, nil)
-		require.Empty(t, problems, text)
-		require.Equal(t, want, c.CO2GramsPerKWh)
 	}
 }
 
@@ -57,20 +49,6 @@ func TestEnableGPUMeansAutoOnlyWithoutComputeRuntime(t *testing.T) {
 		c, problems := Parse(map[string]any{"mode": "worker", "compute-runtime": string(runtime), "enable-gpu": true}, nil)
 		require.Empty(t, problems)
 		require.Equal(t, want, c.GPU.ComputeRuntime)
-	}
-}
-
-// A limit that is left out keeps its default.
-func TestPreflightLimitsAreGigabytes(t *testing.T) {
-	for value, want := range map[string]Limits{
-		"":                {20_000_000_000, 4_000_000_000},
-		"disk=50":         {50_000_000_000, 4_000_000_000},
-		"ram=0, disk=0":   {},
-		"ram=8, disk=100": {100_000_000_000, 8_000_000_000},
-	} {
-		c, problems := Parse(map[string]any{"preflight-limits": value}, nil)
-		require.Empty(t, problems, value)
-		require.Equal(t, want, c.Driver.PreflightLimits, value)
 	}
 }
 

@@ -3,7 +3,7 @@ package config
 import "github.com/fourdollars/concourse-ci-machine/internal/gpu"
 
 // Types of options with a fixed list of values. Other packages own the types that they act
-// on: quarantine.Policy, notice.Action, oci.Containers and those of package amd.
+// on: quarantine.Policy, oci.Containers and those of package amd.
 
 // Mode names a value of mode.
 type Mode string
@@ -80,14 +80,4 @@ const (
 	KubernetesAuto   Kubernetes = "auto"   // offer the GPUs to the kubelet of this machine
 	KubernetesClaims Kubernetes = "claims" // offer them to claims of the cluster instead
 	KubernetesOff    Kubernetes = "off"
-)
-
-// Leftovers names a value of gpu-leftovers: the action for processes of ended tasks that
-// hold a leased GPU.
-type Leftovers string
-
-// Values of Leftovers.
-const (
-	LeftoversEnd  Leftovers = "end"
-	LeftoversKeep Leftovers = "keep"
 )

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
@@ -51,20 +50,8 @@ func commonOptions() []Option {
 			}
 			return nil
 		}),
-		text("co2-grams-per-kwh", "", func(c *Config, s string) (err error) {
-			if s == "" {
-				return nil
-			}
-			c.CO2GramsPerKWh, err = strconv.ParseFloat(s, 64)
-			if err != nil || !(c.CO2GramsPerKWh > 0 && c.CO2GramsPerKWh <= maxCO2) {
-				return fmt.Errorf("%q is not a number of grams above 0 and up to %d, such as 380", s, maxCO2)
-			}
-			return nil
-		}),
 	}
 }
-
-const maxCO2 = 10_000 // grams in a kWh; coal has about 1000
 
 func version(s string) error {
 	switch {

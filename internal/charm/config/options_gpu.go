@@ -4,15 +4,11 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/notice"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
@@ -47,15 +43,9 @@ func gpuOptions() []Option {
 		choice("kubernetes", func(c *Config) *Kubernetes { return &c.GPU.Kubernetes }, KubernetesAuto,
 			KubernetesClaims, KubernetesOff),
 		choice("gpu-quarantine", func(c *Config) *quarantine.Policy { return &c.GPU.Quarantine }, quarantine.Auto,
-			quarantine.Manual, quarantine.Off),
+			quarantine.Reset, quarantine.Manual, quarantine.Off),
 		text("gpu-health-check", "",
 			func(c *Config, s string) error { c.GPU.HealthCheck = s; return healthCheckPath(s) }),
-		choice("gpu-hang-action", func(c *Config) *notice.Action { return &c.GPU.HangAction }, notice.Write,
-			notice.EndTask),
-		choice("gpu-reset", func(c *Config) *gpureset.Mode { return &c.GPU.Reset }, gpureset.Off, gpureset.Idle),
-		integer("gpu-free-memory", 0, 0, 100, func(c *Config, n int) error { c.GPU.FreeMemory = n; return nil }),
-		boolean("gpu-near-memory", false, func(c *Config, on bool) { c.GPU.NearMemory = on }),
-		choice("gpu-leftovers", func(c *Config) *Leftovers { return &c.GPU.Leftovers }, LeftoversEnd, LeftoversKeep),
 		text("task-env", "", func(c *Config, s string) (err error) {
 			if c.GPU.TaskEnv, err = environment(s); err == nil {
 				c.GPU.HSAOverrideAuto, err = amdEnvironment(c.GPU.TaskEnv)
@@ -89,12 +79,6 @@ func gpuOptions() []Option {
 			c.Driver.AMDGPUModuleParams, err = moduleParams(s)
 			return err
 		}),
-		choice("gpu-device-mode", func(c *Config) *amd.DeviceMode { return &c.Driver.GPUDeviceMode },
-			amd.ModeGroup, amd.ModeAll),
-		text("preflight-limits", "disk=20,ram=4", func(c *Config, s string) (err error) {
-			c.Driver.PreflightLimits, err = limits(s)
-			return err
-		}),
 		text("nvidia-container-toolkit", "auto", func(c *Config, s string) error {
 			c.Driver.NVIDIAContainerToolkit = ""
 			if s == "auto" {
@@ -114,27 +98,6 @@ func gpuOptions() []Option {
 			return err
 		}),
 	}
-}
-
-// limits reads preflight-limits. A limit that is left out keeps its default.
-func limits(s string) (Limits, error) {
-	all := map[string]int{"disk": int(DefaultLimits.Disk / units.GB), "ram": int(DefaultLimits.RAM / units.GB)}
-	parts, err := list(s, func(part string) error {
-		name, value, _ := strings.Cut(part, "=")
-		n, err := strconv.Atoi(value)
-		if _, known := all[name]; !known || err != nil || n < 0 || n > 100_000 {
-			return fmt.Errorf("%q is not disk=<GB> or ram=<GB>, with 0 to 100000; write them as disk=20,ram=4", part)
-		}
-		return nil
-	})
-	for i, part := range parts {
-		name, value, _ := strings.Cut(part, "=")
-		if slices.ContainsFunc(parts[:i], func(p string) bool { return strings.HasPrefix(p, name+"=") }) {
-			return Limits{}, fmt.Errorf("%s is given twice", name)
-		}
-		all[name], _ = strconv.Atoi(value) // valid, see above
-	}
-	return Limits{Disk: uint64(all["disk"]) * units.GB, RAM: uint64(all["ram"]) * units.GB}, err
 }
 
 // usecases lists the use cases of AMD's packages for user space without a desktop. dkms is

@@ -35,10 +35,6 @@ func webOptions() []Option {
 		boolean("enable-metrics", false, func(c *Config, on bool) { c.Web.EnableMetrics = on }),
 		choice("fleet-page", func(c *Config) *FleetPage { return &c.Web.FleetPage }, FleetNames, FleetAnonymous,
 			FleetOff),
-		text("dashboard-url", "", func(c *Config, s string) (err error) {
-			c.GPU.DashboardURL, err = baseURL(s, "https://grafana.example.com/d/amd-gpu")
-			return err
-		}),
 		secret(text("encryption-key", "", func(c *Config, s string) error {
 			c.Web.EncryptionKey = s
 			if n := len(s); n != 0 && n != 16 && n != 32 {
@@ -135,7 +131,6 @@ func buildOptions() []Option {
 		envSwitch(web, "secret-cache-enabled", true),
 		envText(web, "secret-cache-duration", "5m", duration),
 		envText(web, "secret-cache-duration-notfound", "1m", duration),
-		envSwitch(web, "enable-cache-streamed-volumes", false),
 	}
 }
 

@@ -44,10 +44,6 @@ func workerOptions() []Option {
 			c.Worker.TaskRecordSize = n
 			return nil
 		}),
-		integer("task-record-days", 7, 1, 365, func(c *Config, n int) error {
-			c.Worker.TaskRecordDays = n
-			return nil
-		}),
 	}
 }
 

@@ -85,11 +85,11 @@ func samples(t *testing.T) []any {
 	cert, _ := certificate(t)
 	return []any{
 		"other", cert, publicKey("a"), "bob:secret-9", "0123456789abcdef", strings.Repeat("a", 64), "https://other.example",
-		"mirror:5000", "10.0.0.53", "/opt/check", "/{{.Team}}/{{.Secret}}", "(a=b)", "dc=o", "A=b", "1h", "380.5", "6.4.3",
-		"gfx942", "--enable-across-step", "gpu_recovery=1", "disk=1", "0666", "rocm,smi", "docker,podman",
+		"mirror:5000", "10.0.0.53", "/opt/check", "/{{.Team}}/{{.Secret}}", "(a=b)", "dc=o", "A=b", "1h", "6.4.3",
+		"gfx942", "--enable-across-step", "gpu_recovery=1", "rocm,smi", "docker,podman",
 		// values of options that are one of a list
-		"worker", "lxc", "debug", "random", "all", "rocm", "exclusive", "off", "idle", "keep", "end-task", "skip",
-		"never", "usage", "rerun", "anonymous",
+		"worker", "lxc", "debug", "random", "all", "rocm", "exclusive", "off", "skip", "never", "usage",
+		"anonymous",
 	}
 }
 

@@ -21,6 +21,8 @@ const (
 	// lowDisk is the free space below which builds soon fail. Volumes of images and caches
 	// take gigabytes each.
 	lowDisk = 5 * units.GB
+	minDisk = 20 * units.GB // free, for the releases, images and caches of a small unit
+	minRAM  = 4 * units.GB
 )
 
 // constrained returns an advice with Juju's constraint that follows it.
@@ -103,11 +105,9 @@ func (p *preflight) memory() Check {
 	switch {
 	case total == 0:
 		return warn("memory", "run free on the machine", "/proc/meminfo has no total")
-	case total < p.cfg.Driver.PreflightLimits.RAM:
-		return warn(
-			"memory", p.constrained("use more memory, or set preflight-limits", "mem=..."),
-			"%s; preflight-limits has ram=%d",
-			units.FormatGB(total), p.cfg.Driver.PreflightLimits.RAM/units.GB)
+	case total < minRAM:
+		return warn("memory", p.constrained("use more memory", "mem=..."), "%s, less than %s", units.FormatGB(total),
+			units.FormatGB(minRAM))
 	}
 	return ok("memory", "%s", units.FormatGB(total))
 }
@@ -126,17 +126,15 @@ func (p *preflight) disks() []Check {
 		}
 		seen = append(seen, [2]uint64{total, free})
 		name := "disk " + path
-		switch remedy := p.constrained("give the machine a larger disk, or set preflight-limits", "root-disk=..."); {
+		switch remedy := p.constrained("give the machine a larger disk", "root-disk=..."); {
 		case err != nil:
 			checks = append(checks, warn(name, "run df on the machine", "cannot read its space: %v", err))
 		case free < min(lowDisk, total/4):
 			checks = append(checks, failure(name, "remove what fills it, or give the machine a larger disk",
 				"%s of %s are free; builds fail soon", units.FormatGB(free), units.FormatGB(total)))
-		case free < p.cfg.Driver.PreflightLimits.Disk:
-			checks = append(checks, warn(
-				name, remedy, "%s of %s are free; preflight-limits has disk=%d",
-				units.FormatGB(free), units.FormatGB(total),
-				p.cfg.Driver.PreflightLimits.Disk/units.GB))
+		case free < minDisk:
+			checks = append(checks, warn(name, remedy, "%s of %s are free, less than %s", units.FormatGB(free),
+				units.FormatGB(total), units.FormatGB(minDisk)))
 		default:
 			checks = append(checks, ok(name, "%s of %s are free", units.FormatGB(free), units.FormatGB(total)))
 		}

@@ -151,14 +151,14 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"no kernel":      {gone("/proc/sys/kernel/osrelease"), "kernel", Warning, "can't be read", "uname"},
 		"one processor":  {file("/proc/cpuinfo", "processor : 0\n"), "cpu", Warning, "1 processor;", "cores=2"},
 		"no processor":   {file("/proc/cpuinfo", "Features : fp\n"), "cpu", Warning, "names no processor", "nproc"},
-		"little memory":  {file("/proc/meminfo", "MemTotal: 2000000 kB\n"), "memory", Warning, "2.0 GB; preflight-limits has ram=4", "preflight-limits"},
+		"little memory":  {file("/proc/meminfo", "MemTotal: 2000000 kB\n"), "memory", Warning, "2.0 GB, less than 4.0 GB", "more memory"},
 		"enough memory":  {file("/proc/meminfo", "MemTotal: 3906250 kB\n"), "memory", OK, "4.0 GB", ""},
 		"no memory":      {file("/proc/meminfo", "x\n"), "memory", Warning, "has no total", "free"},
 		"full disk":      {space(100*units.GB, 4*units.GB, nil), "disk /", Failure, "4.0 GB of 100.0 GB are free; builds fail soon", "larger disk"},
-		"little disk":    {space(100*units.GB, 19*units.GB, nil), "disk /", Warning, "preflight-limits has disk=20", "preflight-limits"},
-		"5 GB are free":  {space(100*units.GB, 5*units.GB, nil), "disk /", Warning, "preflight-limits has disk=20", "preflight-limits"},
+		"little disk":    {space(100*units.GB, 19*units.GB, nil), "disk /", Warning, "free, less than 20.0 GB", "larger disk"},
+		"5 GB are free":  {space(100*units.GB, 5*units.GB, nil), "disk /", Warning, "free, less than 20.0 GB", "larger disk"},
 		"20 GB are free": {space(100*units.GB, 20*units.GB, nil), "disk /", OK, "20.0 GB of 100.0 GB are free", ""},
-		"a small disk":   {space(8*units.GB, 2*units.GB, nil), "disk /", Warning, "2.0 GB of 8.0 GB", "preflight-limits"},
+		"a small disk":   {space(8*units.GB, 2*units.GB, nil), "disk /", Warning, "2.0 GB of 8.0 GB", "larger disk"},
 		"unknown disk":   {space(0, 0, errors.New("input/output error")), "disk /", Warning, "input/output error", "df"},
 		"clock of 1970": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
 			p.Host.Clock = hosttest.Clock{T: time.Unix(0, 0)}
@@ -203,8 +203,8 @@ func TestPreflightNamesProblemsAndRemedies(t *testing.T) {
 		"no way to AMD":       {noToolkit(`{"attempt":2,"error":"cannot reach repo.radeon.com","unreachable":true}`), "toolkit", OK, "cannot reach repo.radeon.com (attempt 2); tasks get their GPUs without it", ""},
 		"AMD refuses":         {noToolkit(`{"attempt":2,"error":"repo.radeon.com answered 404"}`), "toolkit", Warning, "answered 404 (attempt 2)", "amd-container-toolkit=skip"},
 		"half a toolkit":      {file("/var/lib/dpkg/status", "Package: "+amd.ToolkitPackage+"\nStatus: install ok half-configured\nVersion: 1\n\n"), "toolkit", Warning, "half-configured", "dpkg --configure -a"},
-		"memory of a web":     {file("/proc/meminfo", "MemTotal: 16384000 kB\n"), "profile", Warning, "16.8 GB of memory; builds for ROCm need 64.0 GB", "preflight-limits"},
-		"disk of a web":       {space(100*units.GB, 50*units.GB, nil), "profile", Warning, "a disk of 100.0 GB; images and caches of ROCm builds need 200.0 GB", "preflight-limits"},
+		"memory of a web":     {file("/proc/meminfo", "MemTotal: 16384000 kB\n"), "profile", Warning, "16.8 GB of memory; builds for ROCm need 64.0 GB", "larger machine"},
+		"disk of a web":       {space(100*units.GB, 50*units.GB, nil), "profile", Warning, "a disk of 100.0 GB; images and caches of ROCm builds need 200.0 GB", "larger machine"},
 		"disk that rotates": {func(_ *testing.T, p *preflight, _ *hosttest.Runner) {
 			p.rotates = func(folder string) bool { return folder == "/" }
 		}, "profile", Warning, "the disk of / rotates", "SSD"},

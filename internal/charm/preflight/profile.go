@@ -9,35 +9,33 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
-	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 )
 
 // volumes is the folder of images, caches and outputs of builds.
 const volumes = "/var/lib/concourse"
 
-// builder holds what a worker for ROCm needs: images of ROCm with torch take tens of GB each,
-// and compiling for several architectures takes gigabytes for each processor.
-var builder = config.Limits{RAM: 64 * units.GB, Disk: 200 * units.GB}
+// Builds for ROCm need these: images of ROCm with torch take tens of GB each, and compiling
+// for several architectures takes gigabytes for each processor.
+const (
+	builderRAM  = 64 * units.GB
+	builderDisk = 200 * units.GB
+)
 
-// profile compares a worker for ROCm with the needs of ROCm builds. It only warns. The limits
-// of an operator replace it.
+// profile compares a worker for ROCm with the needs of ROCm builds. It only warns.
 func (p *preflight) profile() []Check {
-	if p.cfg.Driver.PreflightLimits != config.DefaultLimits {
-		return nil
-	}
-	const name, remedy = "profile", "use a larger machine, or set preflight-limits to the GB that your builds need"
+	const name, remedy = "profile", "use a larger machine unless your builds need less"
 	var checks []Check
-	if ram := p.ram(); ram != 0 && ram < builder.RAM {
+	if ram := p.ram(); ram != 0 && ram < builderRAM {
 		checks = append(checks, warn(name, remedy, "%s of memory; builds for ROCm need %s", units.FormatGB(ram),
-			units.FormatGB(builder.RAM)))
+			units.FormatGB(builderRAM)))
 	}
 	where := volumes
 	if !p.Host.Exists(where) {
 		where = "/"
 	}
-	if total, _, err := p.free(where); err == nil && total < builder.Disk {
+	if total, _, err := p.free(where); err == nil && total < builderDisk {
 		checks = append(checks, warn(name, remedy, "a disk of %s; images and caches of ROCm builds need %s",
-			units.FormatGB(total), units.FormatGB(builder.Disk)))
+			units.FormatGB(total), units.FormatGB(builderDisk)))
 	}
 	if p.rotates(where) {
 		checks = append(checks, warn(name, "put "+volumes+" on an SSD", "the disk of %s rotates; volumes of builds need an SSD",

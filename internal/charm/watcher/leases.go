@@ -125,9 +125,6 @@ func (u *Unit) clocks(name string) *pool.Clocks {
 
 // endLeftovers ends the processes that ended tasks left behind, to free their GPUs.
 func (u *Unit) endLeftovers(w io.Writer, l lease.Leases) error {
-	if cfg, ok := u.option("gpu-leftovers"); ok && cfg.GPU.Leftovers == config.LeftoversKeep {
-		return nil
-	}
 	signal := u.Signal
 	if signal == nil {
 		if !u.Host.Real() {

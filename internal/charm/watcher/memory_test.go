@@ -2,8 +2,6 @@ package watcher
 
 import (
 	"bytes"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,31 +23,21 @@ const server = `{"users_time":"2026-01-02T03:04:05Z","gpus":[
 const serverText = "58 of 64 GiB are used by llama-server, pid 4242, of this machine"
 
 func TestMemoryOfAProgramIsShown(t *testing.T) {
-	for _, free := range []int{0, 9, 10, 100} {
-		u := leaseUnit(t, leasing())
-		set := leasing()
-		set["gpu-free-memory"] = free
-		describe(t, u, set)
-		reported(t, u, server)
-		require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): warning: "+serverText+"\n")
-		admitted := quarantinedNow(t, u.Host.Root)
-		require.Contains(t, admitted, `"taken":90}]`)
-		require.Contains(t, admitted, `"files":["/sys/bus/pci/devices/0000:43:00.0/mem_info_vram_used"]`)
-		kept := `{"name":"0000:43:00.0","reason":"is kept from tasks: ` + serverText + fmt.Sprintf(` (gpu-free-memory=%d)"`, free)
-		if free >= 10 {
-			require.Contains(t, admitted, kept)
-		} else {
-			require.NotContains(t, admitted, `"reason"`)
-		}
-		var status bytes.Buffer
-		require.NoError(t, u.Status(&status, term.Format{}))
-		require.Contains(t, status.String(), "warning: GPU 1")
-		require.Contains(t, status.String(), serverText)
-		warnings, err := u.Warnings()
-		require.NoError(t, err)
-		require.Len(t, warnings, 1)
-		require.Equal(t, serverText, warnings[0].Text)
-	}
+	u := leaseUnit(t, leasing())
+	reported(t, u, server)
+	require.Contains(t, watched(t, u), "GPU 1 (0000:43:00.0): warning: "+serverText+"\n")
+	admitted := quarantinedNow(t, u.Host.Root)
+	require.Contains(t, admitted, `"taken":90}]`)
+	require.Contains(t, admitted, `"files":["/sys/bus/pci/devices/0000:43:00.0/mem_info_vram_used"]`)
+	require.NotContains(t, admitted, `"reason"`)
+	var status bytes.Buffer
+	require.NoError(t, u.Status(&status, term.Format{}))
+	require.Contains(t, status.String(), "warning: GPU 1")
+	require.Contains(t, status.String(), serverText)
+	warnings, err := u.Warnings()
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.Equal(t, serverText, warnings[0].Text)
 }
 
 func TestLineOnALeaseNamesOthers(t *testing.T) {
@@ -65,16 +53,4 @@ func TestLineOnALeaseNamesOthers(t *testing.T) {
 	_, leased, err := u.users(seen, r)
 	require.NoError(t, err)
 	require.Equal(t, map[string][]string{"4f1c": {"GPU 1: 0000:43:00.0, healthy, " + serverText}}, leased)
-}
-
-func TestGPUIsKeptFromTasksAsLongAsTheOptionIsSet(t *testing.T) {
-	u := leaseUnit(t, leasing())
-	for _, free := range []int{0, 50, 0} {
-		set := leasing()
-		set["gpu-free-memory"] = free
-		describe(t, u, set)
-		reported(t, u, server)
-		watched(t, u)
-		require.Equal(t, free == 50, strings.Contains(quarantinedNow(t, u.Host.Root), "is kept from tasks: "+serverText+" (gpu-free-memory=50)"))
-	}
 }

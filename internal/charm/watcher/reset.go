@@ -6,18 +6,18 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/machine"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpureset"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
-// resetMachine returns the machine as package gpureset sees it. An invalid gpu-reset is off.
+// resets reports whether the unit resets GPUs. An invalid gpu-quarantine resets none.
+func (u *Unit) resets() bool {
+	cfg, known := u.option("gpu-quarantine")
+	return known && cfg.GPU.Quarantine == quarantine.Reset
+}
+
+// resetMachine returns the machine as package gpureset sees it.
 func (u *Unit) resetMachine() (m gpureset.Machine, err error) {
-	m = gpureset.Machine{Host: u.Host, Mode: gpureset.Off}
-	if cfg, known := u.option("gpu-reset"); known {
-		m.Mode = cfg.GPU.Reset
-	}
-	if m.Mode == gpureset.Off {
-		return m, nil
-	}
-	m.LXD = machine.Observe(u.Host.Root).LXD()
+	m = gpureset.Machine{Host: u.Host, LXD: machine.Observe(u.Host.Root).LXD()}
 	leases, err := u.readLeases()
 	if err == nil && leases != nil {
 		m.Leases = &leases.Leases
@@ -28,8 +28,11 @@ func (u *Unit) resetMachine() (m gpureset.Machine, err error) {
 // startReset starts ResetGPU for a GPU that may be reset now, in a separate process: the
 // driver takes seconds, or hangs.
 func (u *Unit) startReset() error {
+	if u.Start == nil || !u.resets() {
+		return nil
+	}
 	m, err := u.resetMachine()
-	if err != nil || m.Mode == gpureset.Off || u.Start == nil {
+	if err != nil {
 		return err
 	}
 	w, err := m.Look()
@@ -44,6 +47,9 @@ func (u *Unit) startReset() error {
 
 // ResetGPU resets a GPU. The following looks check its health as after every fault.
 func (u *Unit) ResetGPU(w io.Writer, name string) error {
+	if !u.resets() {
+		return fmt.Errorf("cannot reset GPU %s: gpu-quarantine is not reset", name)
+	}
 	m, err := u.resetMachine()
 	if err != nil {
 		return err

@@ -67,9 +67,9 @@ func resettable(t *testing.T, set map[string]any, name, used string) (u *Unit, s
 func TestLeakedMemoryIsBackWithinTwoMinutes(t *testing.T) {
 	const name = "0000:43:00.0"
 	const used = "/sys/bus/pci/devices/" + name + "/mem_info_vram_used"
-	for _, mode := range []string{"idle", "off"} {
+	for _, mode := range []string{"reset", "auto"} {
 		t.Run(mode, func(t *testing.T) {
-			u, started := resettable(t, leasing("gpu-reset", mode), name, used)
+			u, started := resettable(t, leasing("gpu-quarantine", mode), name, used)
 			watched(t, u)
 			runs(t, u.Host.Root, "4711")
 			taken(t, u, "4f1c", 4711, 5*time.Second, lease.Want{Count: 1, Of: []int{1}})
@@ -90,9 +90,9 @@ func TestLeakedMemoryIsBackWithinTwoMinutes(t *testing.T) {
 				return r.Find(name).State
 			}
 			require.Equal(t, quarantine.Quarantined, state())
-			if mode == "off" {
+			if mode == "auto" {
 				require.Empty(t, *started)
-				require.ErrorContains(t, u.ResetGPU(&bytes.Buffer{}, name), "gpu-reset=off")
+				require.ErrorContains(t, u.ResetGPU(&bytes.Buffer{}, name), "gpu-quarantine is not reset")
 				return
 			}
 			require.Equal(t, []string{name}, *started)

@@ -146,13 +146,11 @@ func (u *Unit) writeAdmission(r quarantine.Record) error {
 	leased := err == nil && leases != nil
 	for _, g := range r.GPUs {
 		one, inService := admission.GPU{Name: g.Name, Avoid: avoid[g.Name]}, g.State == quarantine.InService
-		switch text := u.keptText(g); {
+		switch {
 		case !inService:
 			one.Reason = g.Text()
 		case g.OpenIn != "":
 			one.Reason = "is open in container " + g.OpenIn + ", which has not leased it (fly containers shows its build)"
-		case text != "":
-			one.Reason = "is kept from tasks: " + text
 		}
 		if most, ok := g.MaxIdleMemory(); leased && ok && inService {
 			one.Files, one.Most = memoryFiles(g), most
@@ -174,15 +172,6 @@ func (u *Unit) writeAdmission(r quarantine.Record) error {
 		}
 	}
 	return u.Host.WriteFile(quarantine.AdmissionFile, want, 0o644)
-}
-
-// keptText returns why gpu-free-memory keeps a GPU from tasks, and "" if it does not.
-func (u *Unit) keptText(g quarantine.GPU) string {
-	cfg, known := u.option("gpu-free-memory")
-	if !known || 100*g.Memory.FreeShare() >= float64(cfg.GPU.FreeMemory) {
-		return ""
-	}
-	return fmt.Sprintf("%s (gpu-free-memory=%d)", g.Memory.Text(), cfg.GPU.FreeMemory)
 }
 
 // memoryFiles returns the files with the memory in use of a GPU.

@@ -89,19 +89,14 @@ func (u *Unit) fetchExit(ctx context.Context, container string) (status int, err
 	return garden.ExitStatus(ctx, u.WorkerURL, container)
 }
 
-// notifyTasks writes into the output of tasks which GPU failed during the task, and ends
-// the tasks if gpu-hang-action requires it. It holds no lock: problems with the output of a
-// task must not delay the decisions on GPUs.
+// notifyTasks writes into the output of tasks which GPU failed during the task. It holds no
+// lock: problems with the output of a task must not delay the decisions on GPUs.
 func (u *Unit) notifyTasks(w io.Writer, seen []quarantine.Reading) error {
 	r, err := quarantine.RecordFile.Read(u.Host.Root)
 	if err != nil {
 		return fmt.Errorf("cannot write notices to tasks: %w", err)
 	}
-	l := notice.Look{At: u.Host.Now().UTC(), Action: notice.Write, Record: r}
-	if cfg, ok := u.option("gpu-hang-action"); ok {
-		l.Action = cfg.GPU.HangAction
-	}
-	l.Taken = map[string]string{}
+	l := notice.Look{At: u.Host.Now().UTC(), Record: r, Taken: map[string]string{}}
 	for _, g := range r.GPUs {
 		if text := g.Memory.Text(); text != "" {
 			l.Taken[g.Name] = fmt.Sprintf("GPU %d: %s", g.Index, text)

@@ -135,6 +135,9 @@ func (u *Unit) quarantinePolicy(r quarantine.Record) quarantine.Policy {
 	if !ok {
 		return before
 	}
+	if cfg.GPU.Quarantine == quarantine.Reset {
+		return quarantine.Auto
+	}
 	return cfg.GPU.Quarantine
 }
 

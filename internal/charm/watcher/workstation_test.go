@@ -64,12 +64,11 @@ func TestAdministratorsOptionsAreUsedAndChecked(t *testing.T) {
 	watched(t, u)
 	require.NotContains(t, quarantinedNow(t, u.Host.Root), "reason", "only an operator may quarantine")
 
-	hosttest.Put(t, u.Host.Root, workstation.OptionsFile, "GPUKIT_GPU_QUARANTINE=never\nGPUKIT_GPU_FREE_MEMORY=200\n")
+	hosttest.Put(t, u.Host.Root, workstation.OptionsFile, "GPUKIT_GPU_QUARANTINE=never\nGPUKIT_GPU_HEALTH_CHECK=check\n")
 	u.after(6 * time.Second)
 	err := look(t, u, &bytes.Buffer{})
 	require.ErrorContains(t, err, `cannot use GPUKIT_GPU_QUARANTINE in /etc/default/gpukit: "never" is not one of `)
-	require.ErrorContains(t, err, "cannot use GPUKIT_GPU_FREE_MEMORY in /etc/default/gpukit: "+
-		"200 is not a whole number between 0 and 100")
+	require.ErrorContains(t, err, `cannot use GPUKIT_GPU_HEALTH_CHECK in /etc/default/gpukit: "check" is not the absolute path`)
 	require.Contains(t, statusOf(t, u), "warning: cannot use GPUKIT_GPU_QUARANTINE")
 	require.NotContains(t, quarantinedNow(t, u.Host.Root), "reason", "the last valid policy stays")
 

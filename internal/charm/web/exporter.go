@@ -81,7 +81,6 @@ func desireFleetFile(d *Desired, o Observed, missing string) error {
 func fleetFile(o Observed) fleetfile.File {
 	f := fleetfile.File{Concourse: webURL(o), RequiredArchs: o.Config.Web.RequiredArchs,
 		HideNames: o.Config.Web.FleetPage == config.FleetAnonymous, Workers: []fleetfile.Worker{},
-		Dashboard: o.Config.GPU.DashboardURL, CO2GramsPerKWh: o.Config.CO2GramsPerKWh,
 		Page: role.FleetPage(o.Facts, o.Config.Web)}
 	for _, host := range append([]string{"127.0.0.1"}, o.Facts.Web.Peers...) {
 		f.Metrics = append(f.Metrics, role.HTTPAddress(host, wellknown.WebMetricsPort)+"/metrics")

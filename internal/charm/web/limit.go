@@ -16,6 +16,9 @@ import (
 // operator may also write, such as limits. The charm never removes the operator's variables.
 const NoteFile = wellknown.StateDir + "/web-limit"
 
+// noLimit is the change with which the charm sets no limit.
+const noLimit = "--max-active-tasks-per-worker=0 in extra-web-flags"
+
 // taskLimit returns the web's limit of tasks per worker, 0 for none, and warnings about it.
 // Another limit restarts the web, so the last one stays while no worker has GPUs.
 func taskLimit(o Observed) (limit int, causes []status.Cause) {
@@ -43,29 +46,29 @@ func taskLimit(o Observed) (limit int, causes []status.Cause) {
 	why := "GPU workers have %d GPUs, and the web has one limit for all"
 	if last := lastLimit(o); last > 0 && !needed && !limited && len(gpus) == 0 {
 		gpus, needed, limited = []int{last}, last != concourse.HighLimit, last == concourse.HighLimit
-		why = "the last GPU worker had %d GPUs; if none will follow, remove limit from gpu-tasks"
+		why = "the last GPU worker had %d GPUs; if none will follow, set " + noLimit
 	}
 	strategy, fixed, own := strategies(o)
 	unlimited := func(why string, args ...any) (int, []status.Cause) {
 		return 0, []status.Cause{status.Warn("tasks are not limited to the GPUs").Explain(why, args...)}
 	}
 	switch {
-	case !needed && !limited || !o.Config.Web.GPUTasks.Limit || own:
+	case !needed && !limited || own:
 		return 0, nil
 	case needed && len(gpus) > 1:
 		slices.Sort(gpus)
 		return unlimited("workers have %s of them, and the web has one limit for all; set "+
-			"--max-active-tasks-per-worker in extra-web-flags, or remove limit from gpu-tasks", numbers(gpus))
+			"--max-active-tasks-per-worker in extra-web-flags", numbers(gpus))
 	case fixed && !slices.Contains(strings.Split(strategy, ","), concourse.LimitStrategy):
-		return unlimited("extra-web-flags has a --container-placement-strategy without %s; add that, or remove "+
-			"limit from gpu-tasks", concourse.LimitStrategy)
+		return unlimited("extra-web-flags has a --container-placement-strategy without %s; add that, or "+
+			noLimit, concourse.LimitStrategy)
 	case !concourse.Limitable(strategy):
-		return unlimited("container-placement-strategy=%s excludes all others; set another, or remove limit "+
-			"from gpu-tasks", strategy)
+		return unlimited("container-placement-strategy=%s excludes all others; set another, or "+noLimit,
+			strategy)
 	case !needed:
 		return concourse.HighLimit, nil
 	case others:
-		causes = append(causes, status.Warn("no worker gets more than %d tasks at once (gpu-tasks=limit)", gpus[0]).
+		causes = append(causes, status.Warn("no worker gets more than %d tasks at once", gpus[0]).
 			Explain(why, gpus[0]))
 	}
 	return gpus[0], causes

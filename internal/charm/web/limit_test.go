@@ -49,17 +49,17 @@ func TestWebLimitsTasksIfAllGPUWorkersHaveOneNumber(t *testing.T) {
 		"they limit theirs":    {nil, []model.Worker{roletest.GPUWorker("a/0", 4, roletest.Limited), roletest.GPUWorker("a/1", 8, roletest.Limited), plain}, "10000", usual, ""},
 		"one can't":            {nil, []model.Worker{roletest.GPUWorker("a/0", 4, roletest.Limited), roletest.GPUWorker("a/1", 4, roletest.Exclusive)}, "4", usual, ""},
 		"one can't, and less":  {nil, []model.Worker{roletest.GPUWorker("a/0", 8, roletest.Limited), roletest.GPUWorker("a/1", 4, roletest.Exclusive)}, "4", usual, ""},
-		"others have more":     {nil, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), roletest.GPUWorker("b/0", 8)}, "", "volume-locality", "tasks are not limited to the GPUs: workers have 2, 8 of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags, or remove limit from gpu-tasks"},
+		"others have more":     {nil, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), roletest.GPUWorker("b/0", 8)}, "", "volume-locality", "tasks are not limited to the GPUs: workers have 2, 8 of them, and the web has one limit for all; set --max-active-tasks-per-worker in extra-web-flags"},
 		"many numbers":         {nil, []model.Worker{roletest.GPUWorker("a/0", 1, roletest.Exclusive), roletest.GPUWorker("a/1", 2, roletest.Exclusive), roletest.GPUWorker("a/2", 3, roletest.Exclusive), roletest.GPUWorker("a/3", 4, roletest.Exclusive), roletest.GPUWorker("a/4", 5, roletest.Exclusive)}, "", "volume-locality", "workers have 1, 2, 3, 4, ... of them"},
-		"workers without GPUs": {nil, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "2", usual, "no worker gets more than 2 tasks at once (gpu-tasks=limit): GPU workers have 2 GPUs, and the web has one limit for all"},
-		"off":                  {map[string]any{"gpu-tasks": "rerun"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "", "volume-locality", ""},
+		"workers without GPUs": {nil, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "2", usual, "no worker gets more than 2 tasks at once: GPU workers have 2 GPUs, and the web has one limit for all"},
+		"off":                  {map[string]any{"extra-web-flags": "--max-active-tasks-per-worker=0"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "", "volume-locality", ""},
 		"a strategy of one's own": {map[string]any{"container-placement-strategy": "fewest-build-containers"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)},
 			"2", "limit-active-tasks,fewest-build-containers", ""},
 		"random": {map[string]any{"container-placement-strategy": "random"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)},
-			"", "random", "tasks are not limited to the GPUs: container-placement-strategy=random excludes all others; set another, or remove limit from gpu-tasks"},
+			"", "random", "tasks are not limited to the GPUs: container-placement-strategy=random excludes all others; set another, or --max-active-tasks-per-worker=0 in extra-web-flags"},
 		"a limit by flag": {map[string]any{"extra-web-flags": "--max-active-tasks-per-worker=9"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive), plain}, "", "volume-locality", ""},
 		"a strategy by flag": {map[string]any{"extra-web-flags": "--container-placement-strategy=random"}, []model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)},
-			"", "volume-locality", "tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy without limit-active-tasks; add that, or remove limit from gpu-tasks"},
+			"", "volume-locality", "tasks are not limited to the GPUs: extra-web-flags has a --container-placement-strategy without limit-active-tasks; add that, or --max-active-tasks-per-worker=0 in extra-web-flags"},
 		"strategies by flags": {map[string]any{"extra-web-flags": "--container-placement-strategy=limit-active-tasks --container-placement-strategy=volume-locality"},
 			[]model.Worker{roletest.GPUWorker("a/0", 2, roletest.Exclusive)}, "2", usual, ""},
 	} {
@@ -100,7 +100,7 @@ func TestLimitOfTheOperatorReplacesTheCharms(t *testing.T) {
 	require.Equal(t, "volume-locality", env["CONCOURSE_CONTAINER_PLACEMENT_STRATEGY"])
 	o = withWorkers(o)
 	require.Equal(t, "7", webEnv(t, Desire(o, nil))["CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"])
-	o.Noted, o.Config.Web.GPUTasks.Limit = []string{"CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"}, false
+	o.Noted, o.Config.Web.ExtraWebFlags = []string{"CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER"}, []string{"--max-active-tasks-per-worker=0"}
 	require.NotContains(t, webEnv(t, Desire(o, nil)), "CONCOURSE_MAX_ACTIVE_TASKS_PER_WORKER")
 }
 
@@ -121,10 +121,8 @@ func TestEnvironmentDoesNotFollowTheWorkersOfTheMoment(t *testing.T) {
 		})
 	}
 	for _, workers := range [][]model.Worker{nil, {roletest.GPUWorker("a/0", 2)}} {
-		for tasks, rerun := range map[string]string{"limit,rerun": "true", "limit": ""} {
-			env := webEnv(t, Desire(withWorkers(observedWeb(t, map[string]any{"gpu-tasks": tasks}), workers...), nil))
-			require.Equal(t, rerun, env["CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS"])
-		}
+		env := webEnv(t, Desire(withWorkers(observedWeb(t, nil), workers...), nil))
+		require.Equal(t, "true", env["CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS"])
 	}
 }
 

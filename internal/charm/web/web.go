@@ -259,7 +259,6 @@ func webConfig(o Observed, paths concourse.WebPaths, s concourse.WebSecrets,
 	}
 	c.TaskLimit, _ = taskLimit(o)
 	c.Noted = o.Noted
-	c.Rerun = o.Config.Web.GPUTasks.Rerun
 	c.Vault = vaultEnv(o, paths)
 	c.LDAP, _ = ldapOf(o)
 	c.Tracing, _ = tracing(o)

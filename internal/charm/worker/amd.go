@@ -227,7 +227,7 @@ func AMDMachine(m machine.Machine, arch string) amd.Machine {
 func DriverOptions(c config.Driver, commands wellknown.Commands) amd.Wanted {
 	return amd.Wanted{Commands: commands, Version: c.ROCmVersion, BaseURL: c.ROCmBaseURL, Usecases: c.ROCmUsecases,
 		InstallDriver: c.InstallDriver, AllowReboot: c.AllowReboot,
-		ModuleParams: c.AMDGPUModuleParams, DeviceMode: c.GPUDeviceMode, MinDisk: c.PreflightLimits.Disk}
+		ModuleParams: c.AMDGPUModuleParams}
 }
 
 // desireDriver returns the driver, user space and rules, before the GPUs that depend on

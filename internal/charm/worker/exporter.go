@@ -41,7 +41,7 @@ func gpuExporter(o Observed, g GPUs) role.PebbleService {
 		layer.Command = append(layer.Command, "--dcgm-aliases")
 	}
 	for _, link := range []struct{ flag, url string }{{"--link.fleet", role.FleetPage(o.Facts, o.Config.Web)},
-		{"--link.dashboard", o.Config.GPU.DashboardURL}, {"--web.external-url", role.StatusPage(o.Facts)}} {
+		{"--web.external-url", role.StatusPage(o.Facts)}} {
 		if link.url != "" {
 			layer.Command = append(layer.Command, link.flag+"="+link.url)
 		}
@@ -85,8 +85,8 @@ func desireRecorder(o Observed) (p part) {
 	}
 	unit, err := templates.Render(RecorderUnit, map[string]any{
 		"Exporter": role.ExporterBin, "Dir": taskrecord.DefaultDir, "Size": o.Config.Worker.TaskRecordSize,
-		"Days": o.Config.Worker.TaskRecordDays, "Volumes": concourse.WorkFolder(o.Shared()),
-		"Report": verdict.ReportPath, "Usage": usage, "CO2": o.Config.CO2GramsPerKWh,
+		"Volumes": concourse.WorkFolder(o.Shared()),
+		"Report":  verdict.ReportPath, "Usage": usage,
 	})
 	if err != nil {
 		return part{err: err}

@@ -50,14 +50,10 @@ func leaseConfig(o Observed, g GPUs) *oci.Leases {
 	if !leases(o, g) {
 		return nil
 	}
-	l := &oci.Leases{
+	return &oci.Leases{
 		Dir: lease.DefaultDir, Links: linkWeights(o, chosenInOrder(g)),
 		Missing: addressesOf(g.Missing),
 	}
-	if o.Config.GPU.NearMemory {
-		l.Memory = oci.NearMemory
-	}
-	return l
 }
 
 // chosenInOrder returns the GPUs of the tasks in the order of the wrapper's config.
@@ -102,9 +98,6 @@ func desireLeases(o Observed, g GPUs) (p part) {
 	}
 	if o.Config.GPU.FixedClocks && o.Config.GPU.Sharing != config.Exclusive {
 		p.cause(rankLeases, status.Warn("gpu-fixed-clocks=true has no effect while gpu-sharing=shared"))
-	}
-	if o.Config.GPU.NearMemory && o.Config.GPU.Sharing != config.Exclusive {
-		p.cause(rankLeases, status.Warn("gpu-near-memory=true has no effect while gpu-sharing=shared"))
 	}
 	if !leases(o, g) {
 		p.add(resource.Absent{Path: pool.ReportFile, Why: "GPUs are not leased"})

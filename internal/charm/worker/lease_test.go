@@ -115,10 +115,8 @@ func TestStatusOfExclusiveGPUs(t *testing.T) {
 		want  string
 		after string
 	}{
-		"exclusive":    {"mi210x4", exclusive(), "active: Ready", " (GPU: 4x AMD)"},
-		"without GPUs": {"amd", map[string]any{"gpu-sharing": "exclusive"}, "active: Ready; gpu-sharing=exclusive has no effect while compute-runtime=none", ""},
-		"shared, with near memory": {"mi210x4", map[string]any{"compute-runtime": "rocm", "gpu-near-memory": true},
-			"active: Ready; gpu-near-memory=true has no effect while gpu-sharing=shared", " (GPU: 4x AMD)"},
+		"exclusive":        {"mi210x4", exclusive(), "active: Ready", " (GPU: 4x AMD)"},
+		"without GPUs":     {"amd", map[string]any{"gpu-sharing": "exclusive"}, "active: Ready; gpu-sharing=exclusive has no effect while compute-runtime=none", ""},
 		"no GPU found yet": {"no-gpu", exclusive("compute-runtime", "auto"), "active: Ready; no GPU passed through", ""},
 	} {
 		d := Desire(linked(t, hosttest.Host(t, c.host), c.set), nil)

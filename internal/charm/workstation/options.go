@@ -16,7 +16,7 @@ const OptionsFile = "/etc/default/gpukit"
 
 // options lists the options of a unit that a machine without one has, too. The others are
 // about tasks, or need Juju.
-var options = []string{"gpu-quarantine", "gpu-health-check", "gpu-free-memory", "gpu-leftovers", "gpu-reset"}
+var options = []string{"gpu-quarantine", "gpu-health-check"}
 
 // variable returns the name of an option in OptionsFile.
 func variable(option string) string {

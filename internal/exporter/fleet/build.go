@@ -37,7 +37,7 @@ type observed struct {
 // report returns the workers, the waiting steps and their sums. It is pure.
 func (o observed) report() Report {
 	out := Report{Time: o.at.UTC().Truncate(time.Second), Workers: []Worker{}, Waiting: []Waiting{},
-		Dashboard: o.file.Dashboard, Concourse: Concourse{URL: o.file.Concourse, Problem: o.site.Problem}}
+		Concourse: Concourse{URL: o.file.Concourse, Problem: o.site.Problem}}
 	if at := o.site.Time.UTC().Truncate(time.Second); !o.site.Time.IsZero() {
 		out.Concourse.Time = &at
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
@@ -142,10 +141,6 @@ func (f *Fleet) Round(stop context.Context) {
 	r.Today, r.History = f.day.report(), f.history.report()
 	if f.file.HideNames {
 		r.hide()
-	}
-	for i := range r.Today.Teams {
-		t := &r.Today.Teams[i]
-		t.CO2 = units.CO2(t.Energy, f.file.CO2GramsPerKWh)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

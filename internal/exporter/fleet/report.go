@@ -25,9 +25,8 @@ type Report struct {
 	Time      time.Time `json:"time"` // of the last round of questions
 	Version   string    `json:"version"`
 	Concourse Concourse `json:"concourse"`
-	Dashboard string    `json:"dashboard,omitempty"` // URL of the GPUs' dashboard
-	Problem   string    `json:"problem,omitempty"`   // why the list of workers is missing or old
-	Starts    []Start   `json:"starts"`              // by kind of GPU
+	Problem   string    `json:"problem,omitempty"` // why the list of workers is missing or old
+	Starts    []Start   `json:"starts"`            // by kind of GPU
 	Summary   Summary   `json:"summary"`
 	Workers   []Worker  `json:"workers"`
 	Waiting   []Waiting `json:"waiting"`
@@ -155,8 +154,6 @@ type TeamUsage struct {
 	Team   string  `json:"team"`
 	Hours  float64 `json:"gpu_hours"`
 	Energy float64 `json:"energy_kwh"`
-	// CO2 is missing without the option co2-grams-per-kwh.
-	CO2 *float64 `json:"co2_kg,omitempty"`
 }
 
 // History holds the last 24 hours, oldest point first. All series have the same length.

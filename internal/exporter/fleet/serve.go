@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/metricsserver"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 )
 
 var (
@@ -105,7 +104,7 @@ func asset(name string) (string, error) {
 // Page serves reports as a page for people. It needs no script; the script updates it and
 // draws the charts.
 func Page(report func() *Report, now func() time.Time) http.Handler {
-	functions := template.FuncMap{"asset": asset, "co2": units.FormatCO2}
+	functions := template.FuncMap{"asset": asset}
 	text := template.Must(template.New("page").Funcs(functions).Parse(pageHTML)) // embedded: tests have parsed it
 	render := func(r *Report) ([]byte, error) {
 		var b bytes.Buffer

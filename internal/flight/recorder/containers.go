@@ -200,8 +200,7 @@ func (r *Recorder) begin(c *container) error {
 func (r *Recorder) beginRecord(c *container) (err error) {
 	c.record.GPUs = map[string][]taskrecord.Sample{}
 	c.head = taskrecord.Head{Handle: c.handle, Kind: c.kind, Title: c.title, Engine: c.engine, Boot: r.boot,
-		Started: c.began.UTC(), CPUs: r.machine.count(r), Memory: c.group.memoryLimit(r.page), GPUs: r.gpus.of(c),
-		CO2GramsPerKWh: r.CO2GramsPerKWh}
+		Started: c.began.UTC(), CPUs: r.machine.count(r), Memory: c.group.memoryLimit(r.page), GPUs: r.gpus.of(c)}
 	c.writer, err = r.Store.Begin(c.head)
 	if errors.Is(err, fs.ErrExist) {
 		var before taskrecord.Record

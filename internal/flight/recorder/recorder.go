@@ -34,8 +34,6 @@ type Options struct {
 	Disk    func(path string, to *unix.Statfs_t) error // reads its space; the kernel does if nil
 	Report  string                                     // file for the exporter; "" for none
 	Usage   string                                     // file with the users of the GPUs; "": tasks have equal parts of a shared GPU's energy
-	// CO2GramsPerKWh is the CO2 of the machine's electricity, 0 if unknown.
-	CO2GramsPerKWh float64
 	// Bundles has a folder for each container of Concourse, by its handle.
 	Bundles string
 	// Service is the control group of the worker's service, below the mount of control groups.

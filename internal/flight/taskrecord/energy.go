@@ -14,7 +14,6 @@ type Energy struct {
 	// Estimate is true if a GPU was shared, or readings are missing. A task that shares a GPU
 	// has the part of its energy that it had of the work, or an equal part.
 	Estimate   bool     `json:"estimate"`
-	CO2        *float64 `json:"co2_kg,omitempty"`     // nil without Head.CO2GramsPerKWh
 	Unmeasured []string `json:"unmeasured,omitempty"` // GPUs without any reading of power
 }
 
@@ -53,7 +52,6 @@ func EnergyOf(r *Record) *Energy {
 		return nil
 	}
 	e.Estimate = e.Estimate || len(e.Unmeasured) > 0
-	e.CO2 = units.CO2(e.Joules/units.JoulesPerKWh, r.Head.CO2GramsPerKWh)
 	return &e
 }
 
@@ -184,9 +182,6 @@ func stepEnergy(a, b Sample) (joules float64, ok bool) {
 // String returns the energy in units for people.
 func (e Energy) String() string {
 	text := fmt.Sprintf("%.1f Wh (%.0f kJ)", e.Joules/3600, e.Joules/1000)
-	if e.CO2 != nil {
-		text += ", " + units.FormatCO2(*e.CO2)
-	}
 	switch {
 	case len(e.Unmeasured) > 0:
 		text += ", " + units.Count(len(e.Unmeasured), "GPU") + " not measured"

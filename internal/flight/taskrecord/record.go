@@ -26,8 +26,6 @@ type Head struct {
 	// Memory is the container's own limit in bytes, 0 for none.
 	Memory int64 `json:"memory_limit,omitempty"`
 	CPUs   int   `json:"cpus,omitempty"` // of the machine
-	// CO2GramsPerKWh is the CO2 of the machine's electricity, 0 if unknown.
-	CO2GramsPerKWh float64 `json:"co2_grams_per_kwh,omitempty"`
 }
 
 // OfConcourse reports whether it is a task of Concourse.

@@ -27,7 +27,7 @@ var gpuMemoryRules = []Rule{
 		When: "programs outside tasks had 10 % and 512 MiB of memory, and the task used the GPU; a cause if " +
 			"the task filled the rest in its last 10 s",
 		Source: "drm-usage-stats.rst",
-		Fix:    "Stop the program, or keep such GPUs from tasks with gpu-free-memory. " + runAgain,
+		Fix:    "Stop the program, or keep the GPU from tasks with quarantine-gpu. " + runAgain,
 		FixRun: "Stop the program: the command gpu top shows it. " + runAgain},
 }
 

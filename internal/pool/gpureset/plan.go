@@ -17,15 +17,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Mode is the option gpu-reset.
-type Mode string
-
-// Values of Mode.
-const (
-	Off  Mode = "off"
-	Idle Mode = "idle" // reset quarantined GPUs that nothing uses
-)
-
 const (
 	// waitTime is how long a fault must last, because most driver states end by themselves.
 	waitTime = 30 * time.Second
@@ -36,7 +27,6 @@ const (
 
 // World holds the input of one plan.
 type World struct {
-	Mode   Mode
 	At     time.Time
 	LXD    bool // the machine is an LXD container
 	Record quarantine.Record
@@ -55,8 +45,6 @@ type World struct {
 func (w World) Check(name string) (group []string, err error) {
 	g := w.Record.Find(name)
 	switch {
-	case w.Mode != Idle:
-		return nil, fmt.Errorf("gpu-reset=%s", w.Mode)
 	case w.LXD:
 		return nil, fmt.Errorf("the GPU belongs to the LXD host")
 	case g == nil || g.State != quarantine.Quarantined || g.QuarantinedBy != quarantine.ByHealth || g.CommonCause ||

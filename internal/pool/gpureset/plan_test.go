@@ -16,7 +16,7 @@ import (
 // world is a machine of four free GPUs, the second of which has been quarantined since a minute.
 func world() World {
 	at := hosttest.Now
-	w := World{Mode: Idle, At: at, Open: map[string][]int{}}
+	w := World{At: at, Open: map[string][]int{}}
 	for i, name := range names {
 		w.GPUs = append(w.GPUs, gpu.GPU{Slot: gpu.Slot{PCI: name, Index: i}})
 		w.Links = append(w.Links, make([]gpu.Link, len(names)))
@@ -54,7 +54,6 @@ func TestOnlyAnIdleQuarantinedGPUIsReset(t *testing.T) {
 	}
 	g := func(change func(*quarantine.GPU)) func(*World) { return func(w *World) { change(&w.Record.GPUs[1]) } }
 	for why, change := range map[string]func(*World){
-		"gpu-reset=off":                                               func(w *World) { w.Mode = Off },
 		"the GPU belongs to the LXD host":                             func(w *World) { w.LXD = true },
 		"GPUs are shared: a container may have it":                    func(w *World) { w.Leases = nil },
 		"cannot see who has it open: EACCES":                          func(w *World) { w.OpenUnknown = "EACCES" },

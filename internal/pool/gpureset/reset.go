@@ -32,7 +32,6 @@ const (
 // Machine is a machine with GPUs.
 type Machine struct {
 	Host   host.Host
-	Mode   Mode
 	LXD    bool
 	Leases *lease.Leases // nil if GPUs are not leased
 
@@ -42,8 +41,8 @@ type Machine struct {
 
 // Look reads the world.
 func (m Machine) Look() (w World, err error) {
-	w = World{Mode: m.Mode, LXD: m.LXD, At: m.Host.Now().UTC()}
-	if w.Mode != Idle || w.LXD {
+	w = World{LXD: m.LXD, At: m.Host.Now().UTC()}
+	if w.LXD {
 		return w, nil
 	}
 	if w.Record, err = quarantine.RecordFile.Read(m.Host.Root); err != nil {

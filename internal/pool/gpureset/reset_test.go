@@ -69,7 +69,7 @@ func self(r host.Root, pid int) error {
 func standIn(r host.Root) Machine {
 	h := host.New(string(r))
 	h.Clock = hosttest.Clock{T: hosttest.Now}
-	return Machine{Host: h, Mode: Idle,
+	return Machine{Host: h,
 		Leases: &lease.Leases{Dir: r.Path("/run/concourse-ci-machine/gpu-leases"), GPUs: names, Proc: r.Path("/proc"),
 			Cgroup: r.Path("/sys/fs/cgroup"), Euid: uint32(os.Geteuid()), Now: h.Now},
 		reset: func(string) error {

@@ -43,11 +43,11 @@ type Refusal struct {
 	label   func(gpu int) string
 }
 
-// RunAgain ends a refusal for GPUs that Concourse still schedules tasks for. With the web's
-// option gpu-tasks=rerun a step with "worker ... disappeared" in its error does not fail the
-// build: Concourse runs it again some seconds later, possibly on another worker (Concourse,
+// RunAgain ends a refusal for GPUs that Concourse still schedules tasks for. A step
+// with "worker ... disappeared" in its error does not fail the build, because webs have
+// CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS: Concourse runs it again some seconds later, possibly on another worker (Concourse,
 // atc/exec/retry_error_step.go and atc/engine; tests/concourse tests it).
-const RunAgain = "as on this worker GPUs have disappeared, Concourse runs the step again (gpu-tasks=rerun): on " +
+const RunAgain = "as on this worker GPUs have disappeared, Concourse runs the step again: on " +
 	"another worker, or here when one is back"
 
 // Error returns the whole text, which reaches the output of the build.
@@ -106,11 +106,8 @@ func (r *Refusal) Error() string {
 	switch r.Kind {
 	case Pod, Claimed, Run: // the pod's controller makes another pod, and gpukit run waits
 		return text
-	case Container:
-		text += "; " + again + " later"
-	default:
-		text += "; " + again + " later, or let tasks queue at the web (gpu-tasks=limit)"
 	}
+	text += "; " + again + " later"
 	if r.Count > 1 {
 		text += ", or request fewer"
 		if r.Kind != Container { // its engine may have added the GPUs itself

@@ -19,11 +19,11 @@ func TestRefusalNamesHoldersAndRemedy(t *testing.T) {
 	}{
 		{"two containers", Refusal{Reason: Busy, Count: 2, Total: 4, At: at, States: []State{
 			held("GPU-1a", "4f1c", 12*time.Minute+25*time.Second), {GPU: "GPU-2b"}, held("GPU-3c", "77aa", 30*time.Hour), held("GPU-4d", "4f1c", 12*time.Minute+25*time.Second),
-		}}, "cannot lease 2 GPUs: 1 of 4 is free; 0 (GPU-1a), 3 (GPU-4d) are held by the task of container 4f1c since 14:03:05 UTC (12m), 2 (GPU-3c) is held by the task of container 77aa since 08:15:30 UTC (30h); run the task again later, or let tasks queue at the web (gpu-tasks=limit), or request fewer by GPU_COUNT"},
+		}}, "cannot lease 2 GPUs: 1 of 4 is free; 0 (GPU-1a), 3 (GPU-4d) are held by the task of container 4f1c since 14:03:05 UTC (12m), 2 (GPU-3c) is held by the task of container 77aa since 08:15:30 UTC (30h); run the task again later, or request fewer by GPU_COUNT"},
 		{"one named GPU", Refusal{Reason: Busy, Count: 1, Of: []string{"2"}, Total: 4, At: at, States: []State{held("2", "4f1c", time.Second)}, indexes: []int{2}},
-			"cannot lease 1 GPU: 0 of the 1 that the task names are free; 2 is held by the task of container 4f1c since 14:15:29 UTC (1s); run the task again later, or let tasks queue at the web (gpu-tasks=limit)"},
+			"cannot lease 1 GPU: 0 of the 1 that the task names are free; 2 is held by the task of container 4f1c since 14:15:29 UTC (1s); run the task again later"},
 		{"in doubt", Refusal{Reason: Busy, Count: 1, Total: 1, At: at, States: []State{{GPU: "0", Held: true, Doubt: "its file is damaged"}}},
-			"cannot lease 1 GPU: 0 of 1 are free; 0 is held [its file is damaged]; run the task again later, or let tasks queue at the web (gpu-tasks=limit)"},
+			"cannot lease 1 GPU: 0 of 1 are free; 0 is held [its file is damaged]; run the task again later"},
 		{"more than there are", Refusal{Reason: Impossible, Count: 5, Total: 4}, "cannot lease 5 GPUs: this machine has 4; request fewer with GPU_COUNT"},
 		{"more than are named", Refusal{Reason: Impossible, Count: 3, Of: []string{"a", "b"}, Total: 4}, "cannot lease 3 GPUs: the task names 2; request fewer with GPU_COUNT"},
 		{"an exec that comes too late", Refusal{Reason: Busy, Count: 1, Total: 2, At: at, PreviousContainer: "old", States: []State{held("1", "new", time.Minute)}, indexes: []int{1}},

@@ -1,13 +1,10 @@
 package notice
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -97,33 +94,8 @@ func TestNoticeIsNotWrittenElsewhere(t *testing.T) {
 	require.ErrorIs(t, Tasks{}.notify(c, "x"), errNoTask, "another process has its number")
 }
 
-func TestSignalEndsAllProcessesOfATask(t *testing.T) {
-	_, w := pipe(t)
-	one, c := taskWith(t, w)
-	two, more := taskWith(t, w)
-	stays, _ := taskWith(t, w)
-	ended := c.tasks[0]
-	ended.Start++
-	c.tasks = append(c.tasks, more.tasks[0], ended)
-	require.NoError(t, Tasks{}.signal(c, unix.SIGKILL), "a process that ended is no failure")
-	for _, cmd := range []*exec.Cmd{one, two} {
-		var exit *exec.ExitError
-		require.True(t, errors.As(cmd.Wait(), &exit))
-		require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal())
-	}
-	require.NoError(t, Tasks{}.signal(c, unix.SIGKILL))
-	require.NoError(t, stays.Process.Signal(syscall.Signal(0)), "another process lives")
-}
-
 // A container without processes has ended.
-func TestOnlyRunningContainersAreEnded(t *testing.T) {
-	tasks := Tasks{Leases: lease.Leases{Proc: t.TempDir()}}
-	_, err := tasks.find(build)
+func TestContainerWithoutProcessesHasEnded(t *testing.T) {
+	_, err := Tasks{Leases: lease.Leases{Proc: t.TempDir()}}.find(build)
 	require.ErrorIs(t, err, errNoContainer)
-	var log strings.Builder
-	require.Empty(t, tasks.continueEnds(&log, []Ending{{Container: build, At: noon}}, noon))
-	require.Empty(t, log.String())
-	_, ok := tasks.beginEnd(&log, build, noon)
-	require.False(t, ok)
-	require.Equal(t, "cannot end the task in container "+build+": no such container runs\n", log.String())
 }

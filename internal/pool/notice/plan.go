@@ -1,5 +1,5 @@
 // Package notice informs a build about its GPUs: it writes a line into the task's output
-// when it has leased them, when others use their memory and when one has a fault and, if configured, ends the task then.
+// when it has leased them, when others use their memory and when one has a fault.
 // Plan is a pure function that turns leases and the decisions of quarantine into notices,
 // each only once. Tasks delivers them to processes of
 // Concourse's containers, with root's rights, and to no others. The package waits for no
@@ -8,7 +8,6 @@ package notice
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,33 +17,16 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/sanitize"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/statefile"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
-	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
-// Action is the option gpu-hang-action.
-type Action string
-
-// Values of Action.
-const (
-	Write   Action = "write"    // write a notice, and let the task run
-	EndTask Action = "end-task" // write a notice, and end the task
-)
-
-const (
-	// fresh is how long the last use of a GPU is remembered. A process that a hang ends no
-	// longer has the GPU open when the hang is seen. Readings of users come every 15 s.
-	fresh = time.Minute
-	// grace is the time between SIGTERM and SIGKILL in which a task can save its results
-	// and clean up. Container runtimes use 10 to 30 s. A task that hangs in the driver
-	// needs none.
-	grace = 30 * time.Second
-)
+// fresh is how long the last use of a GPU is remembered. A process that a hang ends no
+// longer has the GPU open when the hang is seen. Readings of users come every 15 s.
+const fresh = time.Minute
 
 // Look holds the input of one plan.
 type Look struct {
 	At     time.Time
-	Action Action
 	Record quarantine.Record
 	// Users lists the containers that have a GPU, by the GPU's name. A GPU is missing if
 	// its users are not known.
@@ -61,7 +43,6 @@ type Memory struct {
 	// the container.
 	LastUses map[string]map[string]time.Time `json:"last_uses,omitempty"`
 	Notified []Notified                      `json:"notified,omitempty"`
-	Ending   []Ending                        `json:"ending,omitempty"`
 	// Leased lists the containers that have got the line about their leased GPUs.
 	Leased []string `json:"leased,omitempty"`
 	// Taken lists the containers without a lease that have got the line about a GPU's memory.
@@ -75,19 +56,11 @@ type Notified struct {
 	Since     time.Time `json:"since"` // of the quarantine, which identifies the fault
 }
 
-// Ending names a container with a task that was requested to end.
-type Ending struct {
-	Container string        `json:"container"`
-	Init      lease.Process `json:"init"`
-	At        time.Time     `json:"at"`
-}
-
 // Notice holds the notice for one container.
 type Notice struct {
 	Container string
 	About     []Notified // faults; none: it is about the lease
 	Text      string     // one line, without a newline
-	End       bool       // end its task afterwards
 }
 
 // Plan returns the notices, and the memory after they are delivered.
@@ -104,16 +77,13 @@ func (m Memory) Plan(l Look) (Memory, []Notice) {
 		if fault == nil {
 			continue
 		}
-		_, known := l.Users[g.Name]
-		for container, seen := range m.LastUses[g.Name] {
+		for container := range m.LastUses[g.Name] {
 			t := Notified{container, g.Name, g.Since}
 			if !wellknown.IsHandle(container) || slices.ContainsFunc(m.Notified, t.same) {
 				continue
 			}
 			m.Notified = append(m.Notified, t)
-			// A task that had it a moment ago, and does not now, may be finished with it.
-			end := gate && l.Action == EndTask && (seen.Equal(l.At) || !known)
-			notices = collect(notices, draft{container, describeFault(g), gate, end, []Notified{t}, []int{g.Index}})
+			notices = collect(notices, draft{container, describeFault(g), gate, []Notified{t}, []int{g.Index}})
 		}
 	}
 	slices.SortFunc(m.Notified, func(a, b Notified) int {
@@ -123,7 +93,7 @@ func (m Memory) Plan(l Look) (Memory, []Notice) {
 		return cmp.Or(cmp.Compare(a.container, b.container), cmp.Compare(a.words, b.words))
 	})
 	for _, n := range notices {
-		all = append(all, Notice{n.container, n.about, n.text(), n.end})
+		all = append(all, Notice{n.container, n.about, n.text()})
 	}
 	return m, all
 }
@@ -204,16 +174,7 @@ func (m Memory) without(n Notice) Memory {
 const File = wellknown.RunDir + "/gpu-notices.json"
 
 // file is disposable, because at worst a build gets a notice twice.
-var file = statefile.File[Memory]{Path: File, Mode: 0o600, Valid: Memory.valid, Disposable: true}
-
-func (m Memory) valid() error {
-	for _, e := range m.Ending {
-		if !wellknown.IsHandle(e.Container) || e.Init.PID < 2 {
-			return fmt.Errorf("container %q with process %d", e.Container, e.Init.PID)
-		}
-	}
-	return nil
-}
+var file = statefile.File[Memory]{Path: File, Mode: 0o600, Disposable: true}
 
 // Read reads the memory. It is empty if the file is missing or damaged.
 func Read(r host.Root) (Memory, error) { return file.Read(r) }

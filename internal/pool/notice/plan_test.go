@@ -33,14 +33,13 @@ type unit struct {
 	at     time.Time
 	record quarantine.Record
 	memory Memory
-	action Action
 	leased map[string][]string
 	taken  map[string]string
 	t      *testing.T
 }
 
-func newUnit(t *testing.T, a Action) *unit {
-	u := &unit{at: noon, action: a, t: t}
+func newUnit(t *testing.T) *unit {
+	u := &unit{at: noon, t: t}
 	require.Empty(t, u.look(nil, nil))
 	return u
 }
@@ -58,7 +57,7 @@ func (u *unit) look(faults map[string]health.Fault, users map[string][]string) [
 	}
 	u.record = quarantine.Decide(u.record, l)
 	var notices []Notice
-	u.memory, notices = u.memory.Plan(Look{At: u.at, Action: u.action, Record: u.record, Users: users, Leased: u.leased, Taken: u.taken})
+	u.memory, notices = u.memory.Plan(Look{At: u.at, Record: u.record, Users: users, Leased: u.leased, Taken: u.taken})
 	data, err := json.Marshal(u.memory)
 	require.NoError(u.t, err)
 	u.memory, err = file.Decode(data)
@@ -68,11 +67,7 @@ func (u *unit) look(faults map[string]health.Fault, users map[string][]string) [
 
 func texts(notices []Notice) (all []string) {
 	for _, n := range notices {
-		line := n.Container[len(n.Container)-1:] + " " + n.Text
-		if n.End {
-			line += " [ends]"
-		}
-		all = append(all, line)
+		all = append(all, n.Container[len(n.Container)-1:]+" "+n.Text)
 	}
 	return all
 }
@@ -83,7 +78,7 @@ type users = map[string][]string
 const hung = `concourse-ci-machine: GPU 0: hangs or is in reset (ring gfx timeout), seen at 12:00:30 UTC. Quarantined. What ran on it may be lost or wrong`
 
 func TestBuildOnAFaultyGPUIsNotifiedOnce(t *testing.T) {
-	u := newUnit(t, Write)
+	u := newUnit(t)
 	has := users{gpu0: {build}, gpu1: {another}}
 	require.Equal(t, []string{"1 " + hung + ": run the build again"}, texts(u.look(faults{gpu0: hang}, has)))
 	for range 3 {
@@ -98,7 +93,7 @@ func TestBuildOnAFaultyGPUIsNotifiedOnce(t *testing.T) {
 }
 
 func TestTaskThatLeasesGPUsIsInformedOnce(t *testing.T) {
-	u := newUnit(t, Write)
+	u := newUnit(t)
 	u.leased = map[string][]string{build: {"GPU 0: MI300X gfx942, 0000:03:00.0, healthy", "GPU 1"}, "no-handle": {"GPU 2"}}
 	want := []string{"1 concourse-ci-machine: GPU 0: MI300X gfx942, 0000:03:00.0, healthy; GPU 1, lease of this task"}
 	notices := u.look(nil, nil)
@@ -114,7 +109,7 @@ func TestTaskThatLeasesGPUsIsInformedOnce(t *testing.T) {
 // Without leases a task is told of other users of its GPU's memory once it has the GPU open.
 func TestTaskBesideAProgramIsInformedOnce(t *testing.T) {
 	const line = "GPU 0: 58 of 64 GiB are used by llama-server, pid 4242, of this machine"
-	u := newUnit(t, Write)
+	u := newUnit(t)
 	u.taken = map[string]string{gpu0: line}
 	has := users{gpu0: {build, "docker"}, gpu1: {another}}
 	notices := u.look(nil, has)
@@ -142,32 +137,31 @@ func TestUseOfAGPUIsRememberedForAMinute(t *testing.T) {
 
 func TestContainersToNotify(t *testing.T) {
 	for name, c := range map[string]struct {
-		action Action
 		before users
 		faults faults
 		users  users
 		want   []string
 	}{
-		"nobody has it":       {Write, nil, faults{gpu0: hang}, users{gpu0: {}, gpu1: {build}}, nil},
-		"it is well":          {EndTask, nil, nil, users{gpu0: {build}}, nil},
-		"it is ended":         {EndTask, nil, faults{gpu0: hang}, users{gpu0: {build}}, []string{"1 " + hung + ", so this task is ended now (gpu-hang-action=end-task): run the build again [ends]"}},
-		"it had it, told":     {EndTask, users{gpu0: {build}}, faults{gpu0: hang}, users{gpu0: {}}, []string{"1 " + hung + ": run the build again"}},
-		"users are not known": {EndTask, users{gpu0: {build}}, faults{gpu0: hang}, users{}, []string{"1 " + hung + ", so this task is ended now (gpu-hang-action=end-task): run the build again [ends]"}},
-		"others' containers":  {EndTask, nil, faults{gpu0: hang}, users{gpu0: {"0123456789ab", "lxc", "", "other", strings.ToUpper(build)}}, nil},
-		"both GPUs, two builds": {Write, nil, faults{gpu0: ue, gpu1: ue}, users{gpu0: {build, another}, gpu1: {build}}, []string{
+		"nobody has it":       {nil, faults{gpu0: hang}, users{gpu0: {}, gpu1: {build}}, nil},
+		"it is well":          {nil, nil, users{gpu0: {build}}, nil},
+		"it has it":           {nil, faults{gpu0: hang}, users{gpu0: {build}}, []string{"1 " + hung + ": run the build again"}},
+		"it had it, told":     {users{gpu0: {build}}, faults{gpu0: hang}, users{gpu0: {}}, []string{"1 " + hung + ": run the build again"}},
+		"users are not known": {users{gpu0: {build}}, faults{gpu0: hang}, users{}, []string{"1 " + hung + ": run the build again"}},
+		"others' containers":  {nil, faults{gpu0: hang}, users{gpu0: {"0123456789ab", "lxc", "", "other", strings.ToUpper(build)}}, nil},
+		"both GPUs, two builds": {nil, faults{gpu0: ue, gpu1: ue}, users{gpu0: {build, another}, gpu1: {build}}, []string{
 			"1 concourse-ci-machine: GPU 0, 1: all GPUs at once: driver or machine: 2 uncorrectable errors, seen at 12:00:30 UTC. Quarantined. What ran on it may be lost or wrong: run the build again",
 			"2 concourse-ci-machine: GPU 0: all GPUs at once: driver or machine: 2 uncorrectable errors, seen at 12:00:30 UTC. Quarantined. What ran on it may be lost or wrong: run the build again"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := &unit{at: noon, action: c.action, t: t}
+			u := &unit{at: noon, t: t}
 			require.Empty(t, u.look(nil, c.before))
 			require.Equal(t, c.want, texts(u.look(c.faults, c.users)))
 		})
 	}
 }
 
-func TestHeatEndsNoTask(t *testing.T) {
-	u := newUnit(t, EndTask)
+func TestTaskOnAHotGPUIsNotRunAgain(t *testing.T) {
+	u := newUnit(t)
 	var told []string
 	for range 22 {
 		told = append(told, texts(u.look(faults{gpu0: hot}, users{gpu0: {build}}))...)
@@ -176,7 +170,7 @@ func TestHeatEndsNoTask(t *testing.T) {
 }
 
 func TestManualQuarantineSendsNoNotice(t *testing.T) {
-	u := newUnit(t, EndTask)
+	u := newUnit(t)
 	var err error
 	u.record, err = u.record.Quarantine(gpu0, "swap the riser", u.at)
 	require.NoError(t, err)
@@ -184,7 +178,7 @@ func TestManualQuarantineSendsNoNotice(t *testing.T) {
 }
 
 func TestOldUsersAreNotNotified(t *testing.T) {
-	u := newUnit(t, Write)
+	u := newUnit(t)
 	require.Empty(t, u.look(nil, users{gpu0: {build}}))
 	for range 5 {
 		require.Empty(t, u.look(nil, users{gpu0: {}}))
@@ -194,7 +188,7 @@ func TestOldUsersAreNotNotified(t *testing.T) {
 }
 
 func TestFailedNoticeIsSentLater(t *testing.T) {
-	u := newUnit(t, Write)
+	u := newUnit(t)
 	notices := u.look(faults{gpu0: hang}, users{gpu0: {build, another}})
 	require.Len(t, notices, 2)
 	u.memory = u.memory.without(notices[0])
@@ -208,7 +202,7 @@ func TestTextFitsAPipe(t *testing.T) {
 }
 
 func TestDamagedMemoryIsEmpty(t *testing.T) {
-	for _, text := range []string{"", "{", `{"ending":[{"container":"x","init":{"pid":7}}]}`, `{"ending":[{"container":"` + build + `","init":{"pid":1}}]}`} {
+	for _, text := range []string{"", "{", `{"notified":[{"container":7}]}`} {
 		m, err := file.Decode([]byte(text))
 		require.NoError(t, err)
 		require.Equal(t, Memory{}, m, text)

@@ -14,7 +14,7 @@ import (
 // as partitions of one board, share one line.
 type draft struct {
 	container, words string
-	gate, end        bool
+	gate             bool
 	about            []Notified
 	gpus             []int
 }
@@ -29,7 +29,7 @@ func collect(notices []draft, n draft) []draft {
 		return append(notices, n)
 	}
 	o := &notices[at]
-	o.end, o.about, o.gpus = o.end || n.end, append(o.about, n.about...), append(o.gpus, n.gpus...)
+	o.about, o.gpus = append(o.about, n.about...), append(o.gpus, n.gpus...)
 	return notices
 }
 
@@ -50,13 +50,9 @@ func (n draft) text() string {
 	}
 	text := "concourse-ci-machine: GPU " + strings.Join(names, ", ") + ": " + n.words + ", seen at " +
 		n.about[0].Since.UTC().Format("15:04:05 UTC") + ". Quarantined. "
-	switch {
-	case n.end:
-		text += "What ran on it may be lost or wrong, so this task is ended now (gpu-hang-action=end-task): run " +
-			"the build again"
-	case n.gate:
+	if n.gate {
 		text += "What ran on it may be lost or wrong: run the build again"
-	default:
+	} else {
 		text += "This task keeps it, and may be slow"
 	}
 	return sanitize.Line(text, maxText)

@@ -40,6 +40,7 @@ type Policy string
 // Values of Policy.
 const (
 	Auto   Policy = "auto"
+	Reset  Policy = "reset"  // as Auto, and reset GPUs that nothing uses; records have Auto
 	Manual Policy = "manual" // only operators quarantine GPUs
 	Off    Policy = "off"    // no GPU is quarantined
 )

@@ -28,12 +28,8 @@ type File struct {
 	// HideNames hides the names of teams, pipelines, jobs and steps.
 	HideNames bool `json:"hide-names"`
 	// Page is the URL of the fleet page for users, "" if it is unknown.
-	Page string `json:"page,omitempty"`
-	// Dashboard is the URL of the GPUs' dashboard, "" for none.
-	Dashboard string `json:"dashboard,omitempty"`
-	// CO2GramsPerKWh is the option co2-grams-per-kwh, 0 without it.
-	CO2GramsPerKWh float64  `json:"co2-grams-per-kwh,omitempty"`
-	Workers        []Worker `json:"workers"`
+	Page    string   `json:"page,omitempty"`
+	Workers []Worker `json:"workers"`
 }
 
 // Worker describes a worker as its unit publishes it.
@@ -107,7 +103,7 @@ func (f File) check() error {
 	if len(f.Workers) > maxWorkers || len(f.Metrics) > maxMetrics {
 		return fmt.Errorf("it has more than %d workers or %d webs", maxWorkers, maxMetrics)
 	}
-	for _, u := range append(slices.Clone(f.Metrics), f.Concourse, f.Page, f.Dashboard) {
+	for _, u := range append(slices.Clone(f.Metrics), f.Concourse, f.Page) {
 		if err := checkURL(u); u != "" && err != nil {
 			return err
 		}
