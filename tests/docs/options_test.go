@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -45,8 +46,11 @@ func groupOf(option string) (section string) {
 	return section
 }
 
-// common maps texts of many options to the words that the page explains at its top.
-var common = regexp.MustCompile(` May be the URI of a Juju secret\.|: the path of a PEM file on the units, or its text(?: \(juju config [^)]*\))?`)
+// description matches the text of an option: its allowed values, default and effect.
+var description = regexp.MustCompile(`^([^;]+); default (\S+)\. (.+)$`)
+
+// common matches texts of many options. The page explains them at its top.
+var common = regexp.MustCompile(` May be the URI of a Juju secret\.|The path of a PEM file on the units, or its text(?: \(juju config [^)]*\))?`)
 
 // optionTables returns the rows of each section, in the order of config.yaml.
 func optionTables(t *testing.T) map[string]string {
@@ -64,12 +68,16 @@ func optionTables(t *testing.T) map[string]string {
 			name += "=" + o.Default
 		}
 		text := common.ReplaceAllStringFunc(strings.Join(strings.Fields(o.Description), " "), func(phrase string) string {
-			if strings.HasPrefix(phrase, ":") {
-				return ": **PEM file**"
+			if phrase[0] == 'T' {
+				return "**PEM file**"
 			}
 			return " **Secret**."
 		})
-		text = strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(text)
+		parts := description.FindStringSubmatch(text)
+		require.NotNil(t, parts, "%s: write the allowed values, the default and the effect", nodes[i].Value)
+		require.Equal(t, cmp.Or(o.Default, "empty"), parts[2], nodes[i].Value)
+		text = parts[1] + " | " + parts[3]
+		text = strings.ReplaceAll(text, "<", "&lt;")
 		text = regexp.MustCompile("`[^`]*`").ReplaceAllStringFunc(text, func(span string) string {
 			return strings.ReplaceAll(span, "&lt;", "<") // code is as it is
 		})
@@ -85,7 +93,7 @@ func TestOptionsPageIsConfigYAML(t *testing.T) {
 	rows := optionTables(t)
 	for section := range optionGroups {
 		require.NotEmpty(t, rows[section], "no option is in the group %s", section)
-		page = withSection(t, page, section, "\n| option=default | what it does |\n|---|---|\n"+rows[section]+"\n")
+		page = withSection(t, page, section, "\n| option=default | values | effect |\n|---|---|---|\n"+rows[section]+"\n")
 	}
 	hosttest.Golden(t, root+"/"+optionsPage, page)
 }

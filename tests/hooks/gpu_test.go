@@ -35,9 +35,9 @@ func TestQuestionsForPeopleAndAsActions(t *testing.T) {
 		line   string
 		code   int
 	}{
-		{"detect-gpus", nil, "detected", "gpu detect", 0},
-		{"list-errors", map[string]any{"format": "text"}, "errors", "errors", 0},
-		{"list-errors", map[string]any{"format": "json"}, "errors", "errors --json", 0},
+		{"list-gpus", nil, "detected", "gpu detect", 0},
+		{"explain-error", map[string]any{"format": "text"}, "explanation", "errors", 0},
+		{"explain-error", map[string]any{"format": "json"}, "explanation", "errors --json", 0},
 		{"get-pipelines", nil, "pipelines", "pipelines", 0},
 		{"get-pipelines", map[string]any{"name": "rocm-pr.yml"}, "pipelines", "pipelines rocm-pr.yml", 0},
 		{"explain-error", map[string]any{"code": 7}, "explanation", "explain 7", 0},
@@ -56,14 +56,14 @@ func TestQuestionsForPeopleAndAsActions(t *testing.T) {
 		require.Equal(t, "failed", a.Status, c.action)
 		require.Equal(t, strings.TrimSpace(stderr), a.Message, c.action)
 	}
-	require.Equal(t, "AMD GPU detected", u.action("detect-gpus", nil).Results["detected"])
+	require.Equal(t, "AMD GPU detected", u.action("list-gpus", nil).Results["detected"])
 	require.Empty(t, u.Machine.Recorded(), "no tool of any vendor is asked")
 }
 
 func TestUnknownErrorCodeNamesTheKnownOnes(t *testing.T) {
 	t.Parallel()
 	u := newUnit(t, fixture("no-gpu"), nil)
-	for _, params := range []map[string]any{{"code": 9}, {"code": "nine"}, nil} {
+	for _, params := range []map[string]any{{"code": 9}, {"code": "nine"}} {
 		a := u.action("explain-error", params)
 		require.Equal(t, "failed", a.Status)
 		require.Contains(t, a.Message, "want one of 1 GPU Memory Error, 2 GPU Hang, 3 PCIe Error, ")

@@ -158,8 +158,8 @@ func TestEveryActionWithGoodAndWrongParameters(t *testing.T) {
 	good := map[string]map[string]any{"explain-error": {"code": 2}, "prune-worker": {"worker": "old"}, "release-gpu": {"gpu": 0}, "rotate-keys": {"keys": "all"},
 		"quarantine-gpu": {"gpu": 0, "reason": "noisy fan"}, "return-gpu": {"gpu": 0}}
 	wrong := map[string][]map[string]any{
-		"list-gpus": {{"format": "xml"}, {"format": 1}}, "verify-gpu": {{"format": true}}, "gpu-health": {{"format": "html"}}, "list-errors": {{"format": nil}},
-		"explain-error": {nil, {"code": "two"}, {"code": 1.5}}, "check-status": {{"verbose": "yes"}}, "restart-services": {{"force": 1}},
+		"list-gpus": {{"format": "xml"}, {"format": 1}}, "verify-gpu": {{"format": true}}, "gpu-health": {{"format": "html"}},
+		"explain-error": {{"code": "two"}, {"code": 1.5}, {"format": nil}}, "check-status": {{"verbose": "yes"}}, "restart-services": {{"force": 1}},
 		"run-migrations": {{"target-version": 7}}, "rotate-keys": {nil, {"keys": "some"}, {"key": "tsa-host"}, {"keys": "all", "key": "tsa-host"}}, "prune-worker": {nil, {"worker": 1}},
 		"gpu-status": {{"format": "xml"}}, "gpu-evidence": {{"format": "xml"}}, "release-gpu": {nil, {"gpu": "0", "force": "yes"}}, "coverage": {{"format": "xml"}}, "fleet": {{"format": "xml"}, {"format": 1}}, "flakes": {{"format": "xml"}},
 		"quarantine-gpu": {nil, {"gpu": 0}, {"gpu": 0, "reason": 7}}, "return-gpu": {nil, {"gpu": 0, "reason": "well"}},

@@ -43,7 +43,7 @@ func (u *unit) changes(t *testing.T) {
 	d.Sub(t, "the next hook reports that no GPU is passed through, and which action has the rest", func(t *testing.T) {
 		u.hook("update-status")
 		require.Contains(t, u.said(), "blocked: no AMD GPU passed through; 1 GPU missing: "+lxdhost.AMDPCI+"; more: juju run ")
-		require.Contains(t, u.act("detect-gpus"), "No GPU detected")
+		require.Contains(t, u.act("list-gpus"), "No GPU detected")
 	})
 	d.Sub(t, "that command passes the GPU through, which is noticed without a hook too", func(t *testing.T) {
 		u.remedy(t, "lxc config device add ")
@@ -59,7 +59,7 @@ func (u *unit) changes(t *testing.T) {
 		u.device("add", "all", "gpu", "gid=44")
 		require.Equal(t, []string{"/dev/dri/card0", "/dev/dri/card1", "/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/kfd"}, u.nodes())
 		u.settled()
-		detected := u.act("detect-gpus")
+		detected := u.act("list-gpus")
 		require.Contains(t, detected, "AMD GPU detected")
 		require.Contains(t, detected, "NVIDIA GPU detected")
 		u.opened(t, "both")
@@ -78,7 +78,7 @@ func (u *unit) changes(t *testing.T) {
 		u.device("add", "theirs", "gpu", "id="+lxdhost.NVIDIAID, "gid=44")
 		u.settle(map[string]any{"compute-runtime": "rocm"})
 		require.Contains(t, u.said(), "no AMD GPU passed through (only 1 NVIDIA)")
-		require.Contains(t, u.act("detect-gpus"), "NVIDIA GPU detected")
+		require.Contains(t, u.act("list-gpus"), "NVIDIA GPU detected")
 		u.device("remove", "theirs")
 		u.device("add", "gpu0", "gpu", "id="+lxdhost.AMDID, "gid=44")
 		u.settled()

@@ -16,8 +16,8 @@ import (
 // shows is what the unit reports its GPUs.
 func (u *unit) shows(t *testing.T) {
 	u.d.Sub(t, "the right vendor is detected, the other GPU is listed with the reason", func(t *testing.T) {
-		require.Contains(t, u.act("detect-gpus"), "AMD GPU detected")
-		require.NotContains(t, u.act("detect-gpus"), "NVIDIA GPU detected")
+		require.Contains(t, u.act("list-gpus"), "AMD GPU detected")
+		require.NotContains(t, u.act("list-gpus"), "NVIDIA GPU detected")
 		list := u.act("list-gpus")
 		require.Regexp(t, lxdhost.AMDPCI+".*gfx1100|gfx1100.*"+lxdhost.AMDPCI, list)
 		require.Regexp(t, lxdhost.NVIDIAPCI+".*/dev/dri/renderD129 is not there: the host has it and did not pass it through to this machine", list)

@@ -23,7 +23,7 @@ var commands = []struct {
 	own   string
 }{
 	{remedy(`juju run UNIT explain-error code=(\d)`), "gpukit explain $1"},
-	{remedy(`juju run UNIT list-errors`), "gpukit errors"},
+	{remedy(`juju run UNIT explain-error`), "gpukit errors"},
 	{remedy(`juju run UNIT gpu-health`), "gpukit gpu health"},
 	{remedy(`; juju run UNIT gpu-status its task`), ""},
 	{remedy(`juju ssh UNIT systemctl status concourse-pebble`), "systemctl status rocm-gpu-exporter"},
@@ -198,7 +198,7 @@ func rewrite(v any) any {
 
 // charmWords matches Juju's name, and the charm's commands and words. A page of the docs has
 // the name gpu-health.
-var charmWords = regexp.MustCompile(`(?i)juju|on the unit|of the charm|explain-error|list-errors|[^/]gpu-health`)
+var charmWords = regexp.MustCompile(`(?i)juju|on the unit|of the charm|explain-error|[^/]gpu-health`)
 
 // withoutCharm returns an error for a text that names Juju or needs the charm.
 func withoutCharm(text string) error {

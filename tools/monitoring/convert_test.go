@@ -28,7 +28,7 @@ func written(t *testing.T) map[string]string {
 func TestPackageNamesHostsAndItsOwnCommands(t *testing.T) {
 	files := written(t)
 	for name, text := range files {
-		require.NotRegexp(t, `(?i)juju|on the unit|of the charm|explain-error|list-errors|[^/]gpu-health`, text, name)
+		require.NotRegexp(t, `(?i)juju|on the unit|of the charm|explain-error|[^/]gpu-health`, text, name)
 		require.NotContains(t, text, "dispatch ", name)
 		require.NotContains(t, text, "concourse-pebble", name)
 		require.NotRegexp(t, `\bof (\{\{ \$labels\.\w+ \}\} )?(worker|unit)\b`, text, name)
@@ -58,7 +58,7 @@ func TestTextWithoutWordsIsNamed(t *testing.T) {
 	_, err = convertRules([]byte(strings.Replace(rule, "TEXT", "juju run UNIT dance", 1)))
 	require.ErrorContains(t, err, "cannot convert")
 	require.ErrorContains(t, err, "juju run UNIT dance")
-	for _, text := range []string{"On the unit", "rules of the charm", "see explain-error", "see list-errors", "see gpu-health"} {
+	for _, text := range []string{"On the unit", "rules of the charm", "see explain-error", "see gpu-health"} {
 		_, err = convertRules([]byte(strings.Replace(rule, "TEXT", text, 1)))
 		require.ErrorContains(t, err, text)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // predecessor lists the options of the Python charm with their types and defaults. A refresh
-// of its deployments keeps their configuration. The options worker-procs and
+// of its deployments keeps the values that were set, and unset options get these defaults. The options worker-procs and
 // max-concurrent-downloads are missing, because they never had an effect. Juju drops them.
 var predecessor = []struct {
 	name, kind string
@@ -27,7 +27,8 @@ var predecessor = []struct {
 	{"enable-metrics", "boolean", false},
 	{"container-placement-strategy", "string", "volume-locality"},
 	{"containerd-dns-proxy-enable", "boolean", false},
-	{"containerd-dns-server", "string", "1.1.1.1,8.8.8.8"},
+	// Its default was 1.1.1.1,8.8.8.8, to which tasks sent the names of internal hosts.
+	{"containerd-dns-server", "string", ""},
 	{"compute-runtime", "string", "none"},
 	{"gpu-device-ids", "string", "all"},
 	{"tag", "string", ""},

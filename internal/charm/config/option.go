@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,10 +143,11 @@ func (o Option) write(c *Config, value string) {
 	(*into)[o.Env] = value
 }
 
+// envText returns an option with text. Without text it has its default.
 func envText(where in, name, standard string, check rule) Option {
 	o := env(where, Option{Name: name})
 	filled := text(name, standard, func(c *Config, s string) error {
-		if s == "" {
+		if s = cmp.Or(s, standard); s == "" {
 			return nil
 		}
 		s, err := check(s)

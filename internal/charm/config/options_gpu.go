@@ -52,7 +52,7 @@ func gpuOptions() []Option {
 			}
 			return err
 		}),
-		text("amd-container-toolkit", string(amd.ToolkitAuto), func(c *Config, s string) error {
+		text("amd-container-toolkit", string(amd.ToolkitSkip), func(c *Config, s string) error {
 			c.Driver.AMDContainerToolkit = amd.ToolkitMode(s)
 			if versionForm().MatchString(s) {
 				c.Driver.AMDContainerToolkit, c.Driver.AMDToolkitVersion = amd.ToolkitAuto, s
@@ -90,7 +90,7 @@ func gpuOptions() []Option {
 			}
 			return nil
 		}),
-		text("gpu-metrics", "usage,pcie-bandwidth", func(c *Config, s string) error {
+		text("gpu-metrics", "usage", func(c *Config, s string) error {
 			const usage, pcie, dcgm = "usage", "pcie-bandwidth", "dcgm-aliases"
 			all, err := list(s, func(m string) error { return oneOf(m, usage, pcie, dcgm) })
 			c.GPU.Metrics = Metrics{Usage: slices.Contains(all, usage), PCIeBandwidth: slices.Contains(all, pcie),

@@ -29,7 +29,7 @@ func workerOptions() []Option {
 			oci.Tasks, oci.All),
 		boolean("containerd-dns-proxy-enable", false,
 			func(c *Config, on bool) { c.Worker.ContainerdDNSProxyEnable = on }),
-		text("containerd-dns-server", "1.1.1.1,8.8.8.8", func(c *Config, s string) (err error) {
+		text("containerd-dns-server", "", func(c *Config, s string) (err error) {
 			c.Worker.ContainerdDNSServer, err = list(s, address)
 			return err
 		}),

@@ -51,7 +51,7 @@ func fit(t *testing.T, hostName string, set map[string]any) (*preflight, *hostte
 		hosttest.Put(t, h.Root, path, text)
 	}
 	r.Answer(h.Path(concourse.RealRunc)+" --version", "runc version 1.3.4\ncommit: x\n").Answer(h.Path(concourse.RealRunc)+" features", runcFull)
-	raw := map[string]any{"mode": "worker"}
+	raw := map[string]any{"mode": "worker", "amd-container-toolkit": "auto"}
 	maps.Copy(raw, set)
 	require.NoError(t, model.Save(h.Root, model.Facts{}, model.Facts{Unit: "x/0", Role: model.WorkerRole, Config: raw}))
 	p, err := newPreflight(h, wellknown.Dispatch)

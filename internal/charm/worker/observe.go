@@ -44,6 +44,7 @@ type Observed struct {
 	Driver        *amd.DriverFacts // nil if the unit needs no AMD driver
 
 	CertsFolders []string // names in concourse.CertsFolders
+	NameServers  []string // see machineNameServers
 
 	WorkerEnv    []byte // current worker-config.env
 	WebKey       string // current key of the web's TSA
@@ -100,6 +101,9 @@ func Observe(ctx context.Context, h host.Host, u role.Observed) (Observed, error
 	}
 	for _, f := range folders {
 		o.CertsFolders = append(o.CertsFolders, f.Name())
+	}
+	if o.NameServers, err = machineNameServers(h.Root); err != nil {
+		return o, jujuerrors.Annotate(err, "cannot observe the name servers")
 	}
 	o.TSA, o.TSAProblems = model.ChooseTSA(o.Facts)
 	if o.Programs, err = role.Programs(o.CharmDir, "pebble", "rocm-exporter"); err != nil {

@@ -161,6 +161,9 @@ func desireWorker(o Observed, gpus GPUs, trusted role.Desired, wrapped bool) par
 		Wrapped: wrapped, MaxTasks: maxTasks(o, gpus), CertsDir: certsFolder(trusted.Trusted),
 		WorkerOptions: o.Config.Worker.WorkerOptions, Proxy: role.ProxyOf(o.Facts, o.Config),
 	}
+	if len(cfg.ContainerdDNSServer) == 0 {
+		cfg.ContainerdDNSServer = o.NameServers
+	}
 	var traced []status.Cause
 	cfg.Tracing, traced = role.Tracing(o.Observed, o.WorkerEnv, nil, "concourse-worker")
 	certs, certsRemoval := desireCertsFolder(o, cfg.CertsDir)

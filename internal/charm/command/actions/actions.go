@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/charm"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
@@ -56,23 +57,17 @@ func (c *Actions) table() map[string]action {
 		"rotate-keys":        c.lockedAction(c.rotateKeys),
 		"run-migrations":     c.lockedAction(c.runMigrations),
 
-		"detect-gpus": c.textAction("detected", func(_ context.Context, w io.Writer, _ params, _ term.Format) error {
-			_, err := c.DetectGPUs(w)
-			return err
-		}),
 		"explain-error": c.textAction("explanation",
 			func(_ context.Context, w io.Writer, p params, f term.Format) error {
-				code := ""
-				if v, ok := p["code"]; ok {
-					code = fmt.Sprint(v)
+				if code, ok := p["code"]; ok {
+					return c.ExplainError(w, f, fmt.Sprint(code))
 				}
-				return c.ExplainError(w, f, code)
+				return c.ListErrors(w, f)
 			}),
 		"gpu-evidence": c.textAction("evidence", withoutContext(c.GPUs().Evidence)),
 		"gpu-health":   c.textAction("health", withoutParams(c.GPUHealth)),
 		"gpu-status":   c.textAction("leases", withoutContext(c.GPUs().Status)),
-		"list-errors":  c.textAction("errors", withoutContext(c.ListErrors)),
-		"list-gpus":    c.textAction("gpus", withoutParams(c.ListGPUs)),
+		"list-gpus":    c.gpusAction,
 		"preflight": c.textAction("checks", func(ctx context.Context, w io.Writer, p params, f term.Format) error {
 			return preflight.Show(ctx, c.Host, c.Program, w, p.text("hosts"), f)
 		}),
@@ -99,6 +94,20 @@ func (c *Actions) table() map[string]action {
 			}),
 	}
 	return all
+}
+
+// gpusAction lists the GPUs, and detects their vendors.
+func (c *Actions) gpusAction(ctx context.Context, given map[string]any) (map[string]any, error) {
+	results, err := c.textAction("gpus", withoutParams(c.ListGPUs))(ctx, given)
+	if err != nil {
+		return results, err
+	}
+	detected, err := c.textAction("detected", func(_ context.Context, w io.Writer, _ params, _ term.Format) error {
+		_, err := c.DetectGPUs(w)
+		return err
+	})(ctx, given)
+	maps.Copy(results, detected)
+	return results, err
 }
 
 // gpuAction returns an action on the GPU that its parameter names, as the action list shows it.

@@ -81,7 +81,7 @@ func (p *caller) unitCommands() []command {
 		{words: "gpu list", action: "list-gpus", json: true,
 			text: "list the GPUs with health and load, and why others are not used",
 			run:  func([]string) error { return c.ListGPUs(p.ctx, p.stdout, p.format) }},
-		{words: "gpu detect", action: "detect-gpus",
+		{words: "gpu detect", action: "list-gpus",
 			text: "print the vendors of the GPUs, in fixed words; exit 1 without a GPU",
 			run: func([]string) error {
 				found, err := c.DetectGPUs(p.stdout)
@@ -134,7 +134,7 @@ func (p *caller) unitCommands() []command {
 		{words: "pipelines", only: unit, action: "get-pipelines", args: "[FILE]", max: 1, values: pipelines.Names,
 			text: "list the pipelines and tasks of the charm, or print one",
 			run:  func(a []string) error { return pipelines.Write(p.stdout, strings.Join(a, "")) }},
-		{words: "errors", action: "list-errors", json: true, text: "list the errors of AMD GPUs by number",
+		{words: "errors", action: "explain-error", json: true, text: "list the errors of AMD GPUs by number",
 			run: func([]string) error { return c.ListErrors(p.stdout, p.format) }},
 		{words: "explain", action: "explain-error", args: "N...", min: 1, max: -1, json: true, values: errorNumbers,
 			text: "explain errors by number: meaning, causes, and what to do",
