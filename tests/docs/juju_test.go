@@ -205,7 +205,7 @@ func TestWrongJujuCommandsAreFound(t *testing.T) {
 		"juju run web/leader rotate-keys key=session":                 "has no parameter key",
 		"juju run web rotate-keys keys=all":                           "wants a unit",
 		"juju run web/leader rotate-keys":                             "needs keys",
-		"juju run web/0 explain-error":                                "needs code",
+		"juju run web/0 quarantine-gpu gpu=0":                         "needs reason",
 		"juju run web/0 explain-error code=two":                       "does not take",
 		"juju run web/0 reset-rocm apply=maybe":                       "does not take",
 		"juju run web/0 explode":                                      "no action explode",

@@ -76,7 +76,7 @@ func optionTables(t *testing.T) map[string]string {
 		parts := description.FindStringSubmatch(text)
 		require.NotNil(t, parts, "%s: write the allowed values, the default and the effect", nodes[i].Value)
 		require.Equal(t, cmp.Or(o.Default, "empty"), parts[2], nodes[i].Value)
-		text = parts[1] + " | " + parts[3]
+		text = parts[1] + ". " + parts[3]
 		text = strings.ReplaceAll(text, "<", "&lt;")
 		text = regexp.MustCompile("`[^`]*`").ReplaceAllStringFunc(text, func(span string) string {
 			return strings.ReplaceAll(span, "&lt;", "<") // code is as it is
@@ -93,7 +93,7 @@ func TestOptionsPageIsConfigYAML(t *testing.T) {
 	rows := optionTables(t)
 	for section := range optionGroups {
 		require.NotEmpty(t, rows[section], "no option is in the group %s", section)
-		page = withSection(t, page, section, "\n| option=default | values | effect |\n|---|---|---|\n"+rows[section]+"\n")
+		page = withSection(t, page, section, "\n| option=default | values. Effect |\n|---|---|\n"+rows[section]+"\n")
 	}
 	hosttest.Golden(t, root+"/"+optionsPage, page)
 }

@@ -97,7 +97,7 @@ func TestVerifyOpensTheNodes(t *testing.T) {
 // of it. Who asks is reported.
 func TestToolkitOutOfReachIsForCheckStatusAlone(t *testing.T) {
 	t.Parallel()
-	u := worker(t, fixture("amd"), options{"compute-runtime": "rocm", "rocm-base-url": "http://127.0.0.1:9"})
+	u := worker(t, fixture("amd"), options{"compute-runtime": "rocm", "amd-container-toolkit": "auto", "rocm-base-url": "http://127.0.0.1:9"})
 	s := u.hook("update-status").Status()
 	require.Contains(t, s.Message, "(GPU: 1x AMD)")
 	require.NotContains(t, s.Message, "toolkit")

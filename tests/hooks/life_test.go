@@ -31,7 +31,7 @@ func TestLifeOfAROCmWorker(t *testing.T) {
 		fmt.Fprintf(&story, "%s: %s\n", s.Status, s.Message)
 	}
 	tell("install", u.hook("install"))
-	u.set(options{"compute-runtime": "rocm"})
+	u.set(options{"compute-runtime": "rocm", "amd-container-toolkit": "auto"})
 	tell("config-changed", u.hook("config-changed"))
 	tell("start", u.hook("start"))
 	outside := writtenOutside(u, begun)

@@ -98,7 +98,7 @@ func TestQuarantinedGPUIsInStatusAndTagsUntilItIsBack(t *testing.T) {
 	require.Equal(t, before, u.read(environment))
 
 	u.set(options{"gpu-quarantine": "sometimes"})
-	require.Equal(t, `gpu-quarantine: "sometimes" is not one of auto, manual, off`, u.hook("config-changed").Status().Message)
+	require.Equal(t, `gpu-quarantine: "sometimes" is not one of auto, reset, manual, off`, u.hook("config-changed").Status().Message)
 	u.set(options{"gpu-quarantine": "auto", "compute-runtime": "none"})
 	u.hook("config-changed")
 	require.False(t, u.Root.Exists(quarantine.File))

@@ -80,7 +80,7 @@ func prepareUnit(t *testing.T) *unit {
 	d.Run(preseed, "lxd", "init", "--preseed")
 	d.Run("", "lxc", "image", "import", system.file, "--alias", "debian")
 	u := &unit{d: d, name: filepath.Base(d.Dir), parts: filepath.Join(dir, "parts"), level: level,
-		options: map[string]any{"mode": "worker", "compute-runtime": "rocm", "rocm-base-url": mirrors, "worker-drain-timeout": "10s"}}
+		options: map[string]any{"mode": "worker", "compute-runtime": "rocm", "amd-container-toolkit": "auto", "rocm-base-url": mirrors, "worker-drain-timeout": "10s"}}
 	d.Run("", "lxc", "profile", "create", "juju-charm")
 	d.Run(charmProfile(t), "lxc", "profile", "edit", "juju-charm")
 	d.Run("", "lxc", "init", "-q", "debian", u.name, "-p", "default", "-p", "juju-charm")

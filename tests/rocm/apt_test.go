@@ -27,7 +27,7 @@ func toolkitUnit(t *testing.T) (*unit, *site) {
 	s := newSite(t)
 	s.put("/rocm/rocm.gpg.key", keys.good.public)
 	s.publish(repository, keys.good, time.Time{}, toolkit)
-	return newUnit(t, "amd", map[string]any{"compute-runtime": "rocm", "rocm-base-url": s.url()}), s
+	return newUnit(t, "amd", map[string]any{"compute-runtime": "rocm", "amd-container-toolkit": "auto", "rocm-base-url": s.url()}), s
 }
 
 // later makes the last failed attempt one of half an hour ago, after which the

@@ -303,7 +303,7 @@ func TestUdevAcceptsTheRules(t *testing.T) {
 	require.Empty(t, check())
 	good, err := m.h.ReadFile(amd.UdevRules)
 	require.NoError(t, err)
-	m.put(amd.UdevRules, strings.Replace(string(good), `MODE="0666"`, `MOOD="0666"`, 1))
+	m.put(amd.UdevRules, strings.Replace(string(good), `MODE="0660"`, `MOOD="0660"`, 1))
 	require.Contains(t, check(), "MOOD")
 }
 
