@@ -52,7 +52,7 @@ func gpuOptions() []Option {
 			}
 			return err
 		}),
-		text("amd-container-toolkit", string(amd.ToolkitSkip), func(c *Config, s string) error {
+		text("amd-container-toolkit", string(amd.ToolkitAuto), func(c *Config, s string) error {
 			c.Driver.AMDContainerToolkit = amd.ToolkitMode(s)
 			if versionForm().MatchString(s) {
 				c.Driver.AMDContainerToolkit, c.Driver.AMDToolkitVersion = amd.ToolkitAuto, s

@@ -126,7 +126,7 @@ func (d *demo) unit(host string) (*sandbox.World, error) {
 	w.Model.Resources = map[string]string{"concourse-release": filepath.Join(d.dir, "concourse.tgz")}
 	for name, value := range map[string]any{
 		"mode":          "worker",
-		"rocm-base-url": noServer, "amd-container-toolkit": "auto",
+		"rocm-base-url": noServer,
 	} {
 		if err := w.Model.SetConfig(name, value); err != nil {
 			return nil, err

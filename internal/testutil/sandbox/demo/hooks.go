@@ -71,7 +71,7 @@ func (d *demo) steps(r sandbox.Result) {
 	}
 	if staged {
 		d.screen.item("staged", "this failure, to show that the unit works without an optional step: the demo sets "+
-			"rocm-base-url to an address without a server, and amd-container-toolkit=auto")
+			"rocm-base-url to an address without a server")
 	}
 }
 
