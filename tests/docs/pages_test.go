@@ -129,7 +129,7 @@ func terms(md string) (names []string) {
 
 // maxWords is the number of words that README.md and the pages of docs may have together, without
 // the generated tables: a new metric has its row.
-const maxWords = 35440
+const maxWords = 35470
 
 var generated = regexp.MustCompile(`(?s)<!-- made: .*?<!-- end -->`)
 

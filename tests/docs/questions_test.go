@@ -17,7 +17,7 @@ var questions = []struct {
 	clicks   []string
 	fact     string
 }{
-	{"How do I get it?", []string{"docs/tutorial/own-machine.md#set-it-up"}, "sudo apt install ./concourse-ci-machine_amd64.deb"},
+	{"How do I get it?", []string{"docs/tutorial/own-machine.md#set-it-up"}, "sudo apt install ./dist/packages/concourse-ci-machine_amd64.deb"},
 	{"How do I deploy it with Juju?", []string{"docs/tutorial/first-rocm-task.md#2-build-and-deploy"}, "juju deploy ./docs/tutorial/bundle.yaml"},
 	{"Which GPUs does it support?", []string{"docs/reference/support.md#gpus"}, "- gfx942: "},
 	{"Is my card supported?", []string{"docs/reference/support.md#gpus"}, "It uses each GPU that the kernel's amdgpu driver offers"},

@@ -40,8 +40,8 @@ func TestActionsAreFromActionsYAML(t *testing.T) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(actions)), slices.Collect(maps.Keys(listed)))
 
 	var reasons []gpu.Reason
-	for _, row := range table(page, "reason") {
-		reasons = append(reasons, gpu.Reason(spans(row[0])[0]))
+	for _, reason := range terms(sectionOf(page, "json")) {
+		reasons = append(reasons, gpu.Reason(reason))
 	}
 	require.ElementsMatch(t, gpu.Reasons, reasons)
 }

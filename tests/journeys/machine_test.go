@@ -38,9 +38,10 @@ echo '127.0.1.1 ryzen' >>/etc/hosts
 chmod 666 /dev/pts/ptmx
 mkdir /dev/net && mknod -m 666 /dev/net/tun c 10 200
 for a in ` + "%s" + `; do ip address add $a/32 dev lo; done
-cp %s/packages/*.deb /home/me/
 cp -a /source /home/me/concourse-ci-machine
-cp /home/me/*.deb /home/me/concourse-ci-machine/
+mkdir -p /home/me/dist/packages /home/me/concourse-ci-machine/dist/packages
+cp %s/packages/*.deb /home/me/dist/packages
+cp /home/me/dist/packages/*.deb /home/me/concourse-ci-machine/dist/packages
 chown -R me:me /home/me
 `
 

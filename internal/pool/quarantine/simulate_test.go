@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -194,5 +195,17 @@ func TestSimulatedYears(t *testing.T) {
 	fmt.Fprintf(&table, "| healthy | %.2f times a year | |\n", healthy)
 	if all {
 		hosttest.Golden(t, simulation, table.String())
+	}
+}
+
+func TestDocsHaveTheSimulatedNumbers(t *testing.T) {
+	table, err := os.ReadFile(simulation)
+	require.NoError(t, err)
+	page, err := os.ReadFile("../../../docs/explanation/gpu-health.md")
+	require.NoError(t, err)
+	rows := regexp.MustCompile(`\| (crashes 50 % of its builds|healthy) \| ([\d.]+)`).FindAllSubmatch(table, -1)
+	require.Len(t, rows, 2)
+	for _, row := range rows {
+		require.Regexp(t, `(?s)`+string(row[1])+`\D+`+string(row[2])+`\s`, string(page))
 	}
 }
