@@ -132,22 +132,22 @@ func (c census) start(waiting int, at time.Time) Start {
 // reason returns why no GPU is free.
 func (c census) reason(gpus string, at time.Time) string {
 	var parts []string
+	leased := "in use"
+	if !c.oldest.IsZero() {
+		leased += ", the longest for " + age(c.oldest, at)
+	}
 	for _, p := range []struct {
 		n    int
 		text string
-	}{{c.leased, "in use"}, {c.quarantined, "quarantined"}, {c.onProbation, "on probation"},
+	}{{c.leased, leased}, {c.quarantined, "quarantined"}, {c.onProbation, "on probation"},
 		{c.stopped, "on a worker that does not run"}, {c.unknown, "unknown"}} {
-		text := p.text
-		if p.n > 0 && !c.oldest.IsZero() && p.text == "in use" {
-			text += ", the longest for " + age(c.oldest, at)
-		}
 		switch {
 		case p.n == c.all && c.all == 1:
-			return "its only GPU is " + text
+			return "its only GPU is " + p.text
 		case p.n == c.all:
-			return "all " + gpus + " are " + text
+			return "all " + gpus + " are " + p.text
 		case p.n > 0:
-			parts = append(parts, fmt.Sprintf("%d %s", p.n, text))
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.text))
 		}
 	}
 	return "none of " + gpus + " is free: " + strings.Join(parts, ", ")
