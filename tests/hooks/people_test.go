@@ -47,7 +47,7 @@ func TestHelpAndVersion(t *testing.T) {
 		stdout, stderr, code := u.person(args...)
 		require.Zero(t, code, args)
 		require.Empty(t, stderr, args)
-		for _, word := range []string{"Usage: dispatch COMMAND", "\n  plan ", "GPUs of this unit: top, list, detect, ", "CHARM_ROOT"} {
+		for _, word := range []string{"Usage: dispatch COMMAND", "\n  plan ", "GPUs of this machine: top, list, detect, ", "CHARM_ROOT"} {
 			require.Contains(t, stdout, word, args)
 		}
 	}
