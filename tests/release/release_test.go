@@ -56,7 +56,7 @@ func commit(t *testing.T, dir, why string) {
 
 func TestAReleaseIsTheSameBytesInAnyFolder(t *testing.T) {
 	first := clone(t)
-	require.Regexp(t, `^\d+\.\d+\.\d+(-dev\+[0-9a-f]+)?$`, must(t, first, "scripts/version.sh"))
+	require.Regexp(t, `^\d+\.\d+\.\d+(-dev\.\d+\+[0-9a-f]+)?$`, must(t, first, "scripts/version.sh"))
 	for _, refusal := range []struct {
 		name, version, want string
 		do                  func()
