@@ -84,7 +84,7 @@ func TestAReleaseIsTheSameBytesInAnyFolder(t *testing.T) {
 		require.NoDirExists(t, filepath.Join(first, "dist"), refusal.name)
 	}
 	commit(t, first, "a release")
-	require.Contains(t, must(t, first, "scripts/version.sh"), "9.8.7-dev+")
+	require.Contains(t, must(t, first, "scripts/version.sh"), "9.8.7-dev.20260102030405+")
 	must(t, first, "git", "tag", "v9.8.7")
 	require.Equal(t, "9.8.7", must(t, first, "scripts/version.sh"))
 
