@@ -48,6 +48,7 @@ func buildParts(t *testing.T, dir string, keys *signer) {
 	trusting, err := suite.Trusting(scratch, keys.fingerprint)
 	require.NoError(t, err)
 	require.NoError(t, suite.Build(bin, trusting, "./src/...", suite.Pebble))
+	require.NoError(t, suite.Driver(bin))
 	require.NoError(t, suite.Build(scratch, "./tests/standin/concourse"))
 	var said strings.Builder
 	require.Zero(t, charmpack.Run([]string{"pack", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", "test",
