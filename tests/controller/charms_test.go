@@ -19,6 +19,7 @@ import (
 	// What is tested is built by go build, which go test knows nothing of: this
 	// makes a changed charm a reason to run these tests again.
 	_ "github.com/fourdollars/concourse-ci-machine/internal/charm/command/cli"
+	suites "github.com/fourdollars/concourse-ci-machine/tests/suite"
 	"github.com/fourdollars/concourse-ci-machine/tools/charmpack"
 )
 
@@ -29,6 +30,7 @@ func packCharms(t *testing.T, dir string) {
 	t.Helper()
 	bin := t.TempDir() + "/"
 	build(t, "-o", bin, "./src/...", "github.com/canonical/pebble/cmd/pebble")
+	require.NoError(t, suites.Driver(bin))
 	for _, version := range []string{"first", "second", "takeover"} {
 		var said strings.Builder
 		require.Zero(t, charmpack.Run([]string{"pack", "-root", "../..", "-bin", bin, "-arch", runtime.GOARCH, "-version", version,
