@@ -123,7 +123,8 @@ func startNode(t *testing.T, m member, containerd string) *part {
 		_, err := os.Stat(m.root.Path("/run/containerd/containerd.sock"))
 		return fmt.Sprint(err), err == nil
 	})
-	write(t, m.root.Path(kubeletConf), strings.Replace(kubeconfig, apiToken, kubeletToken(m.name), 1))
+	trusted := strings.Replace(kubeconfig, "insecure-skip-tls-verify: true", "certificate-authority: "+at+"/api/apiserver.crt", 1)
+	write(t, m.root.Path(kubeletConf), strings.Replace(trusted, apiToken, kubeletToken(m.name), 1))
 	kubelet := m.newPart(t, "kubelet", program(kubernetes, "kubelet"), "--config="+config, "--kubeconfig="+kubeletConf,
 		"--hostname-override="+m.name, "--node-ip="+m.ip, "--cert-dir="+at+"/kubelet-"+m.name)
 	eventually(t, "the node is ready", func() (string, bool) {

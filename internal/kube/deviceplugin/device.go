@@ -1,7 +1,8 @@
 // Package deviceplugin implements gpu-device-plugin. It offers a machine's AMD GPUs to the
 // kubelet through the device plugin API (v1beta1), and leases them to pods if the unit
 // leases GPUs to its tasks, so that a task and a pod never have the same GPU. It changes
-// and opens no GPU, and communicates only with the kubelet, through its sockets.
+// and opens no GPU. It communicates with the kubelet, through its sockets, and gives the API
+// server an Event for the pod of a quarantined GPU.
 //
 // A GPU that a task or a container leases is not listed, because it is not faulty: the node
 // can allocate one GPU less, and pods wait until it is back. A GPU in quarantine is listed

@@ -145,18 +145,18 @@ func (p *plugin) settle(ctx context.Context) error {
 	if !p.seen.leased() {
 		return nil
 	}
-	uses, err := listUses(ctx, p.kubelet)
-	if err != nil {
+	var err error
+	if p.uses, err = listUses(ctx, p.kubelet); err != nil {
 		return err
 	}
-	for _, u := range uses {
+	for _, u := range p.uses {
 		p.seen.addReplicas(u.ids)
 	}
 	states, err := p.seen.readAll() // Allocate may have been called since the look
 	if err != nil {
 		return err
 	}
-	c := reconcile(states, p.seen.owners(), p.seen.podsOf(uses), p.noted(), p.waited(states))
+	c := reconcile(states, p.seen.owners(), p.seen.podsOf(p.uses), p.noted(), p.waited(states))
 	for _, pod := range slices.Sorted(maps.Keys(c.hold)) {
 		err = errors.Join(err, p.seen.holdFor(pod, c.hold[pod], nil))
 	}
@@ -179,8 +179,8 @@ func (p *plugin) findOtherUse(ctx context.Context) {
 	if p.seen.leased() {
 		return
 	}
-	uses, _ := listUses(ctx, p.kubelet)
-	for _, u := range uses {
+	p.uses, _ = listUses(ctx, p.kubelet)
+	for _, u := range p.uses {
 		for _, id := range u.ids {
 			i := p.seen.gpuOf(id)
 			if i >= 0 && isReplica(id) != (p.seen.devices[i].replicas > 0) {

@@ -32,9 +32,14 @@ type plugin struct {
 	services map[string]*service // by resource
 	logged   map[string]string   // the last logged text of each subject
 	failed   []string            // why pods cannot get GPUs
+	reported map[evidence]bool   // the Events that the cluster has
+	sending  bool                // since an earlier round
+	outcomes chan outcome        // of sending
+	tried    time.Time           // the last try to write Events
 
 	mu   sync.Mutex // protects the following, and is locked while leases change
 	seen machine
+	uses []use // the kubelet's last answer; nil if it did not answer
 
 	asked   time.Time             // for the kubelet's notes, by turn
 	before  os.FileInfo           // the notes at that time; nil if there were none
@@ -42,7 +47,8 @@ type plugin struct {
 }
 
 func newPlugin(o options, log io.Writer) *plugin {
-	return &plugin{options: o, log: log, now: time.Now, services: map[string]*service{}, logged: map[string]string{}}
+	return &plugin{options: o, log: log, now: time.Now, services: map[string]*service{}, logged: map[string]string{},
+		reported: map[evidence]bool{}, outcomes: make(chan outcome, 1)}
 }
 
 func (p *plugin) socketDir() string { return filepath.Join(p.kubelet, "device-plugins") }
@@ -90,8 +96,10 @@ func (p *plugin) turn(ctx context.Context) error {
 	}
 	p.report("kubelet", unregistered)
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.report("leases", p.settle(ctx))
+	err = p.settle(ctx)
+	p.mu.Unlock()
+	p.report("leases", err)
+	p.reportEvidence(ctx)
 	return nil
 }
 

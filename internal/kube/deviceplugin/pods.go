@@ -81,9 +81,11 @@ const maxNotes = 16 << 20 // bytes
 
 // note describes an allocation of one resource to one container.
 type note struct {
-	ResourceName string
-	DeviceIDs    map[string][]string // by NUMA node
-	AllocResp    []byte              // the plugin's answer
+	PodUID        string
+	ContainerName string
+	ResourceName  string
+	DeviceIDs     map[string][]string // by NUMA node
+	AllocResp     []byte              // the plugin's answer
 }
 
 // readNotes reads the notes, and returns nil if they are unchanged since before. It does not

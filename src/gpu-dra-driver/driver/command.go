@@ -83,22 +83,17 @@ func newCommand(version string, run func(o options) error) *cobra.Command {
 	return c
 }
 
-// kubeletConfigs has the kubelet's own credentials, by the program that made them: kubeadm and
-// Canonical Kubernetes, RKE2, k3s, MicroK8s. The API server lets them change the slices of this
-// node, and read the claims of its pods.
-var kubeletConfigs = []string{"/etc/kubernetes/kubelet.conf", "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
-	"/var/lib/rancher/k3s/agent/kubelet.kubeconfig", "/var/snap/microk8s/current/credentials/kubelet.config"}
-
 // connect returns a client of the cluster. It refuses named credentials that other users can read.
+// The API server lets a kubelet's credentials change the slices of its node and read its claims.
 func (o options) connect() (kubernetes.Interface, error) {
 	switch {
 	case o.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "": // not in a pod
-		i := slices.IndexFunc(kubeletConfigs, o.root.Exists)
+		i := slices.IndexFunc(deviceplugin.KubeletConfigs, o.root.Exists)
 		if i < 0 {
 			return nil, fmt.Errorf("cannot find the kubelet's credentials: none of %s; name a file with --kubeconfig",
-				strings.Join(kubeletConfigs, ", "))
+				strings.Join(deviceplugin.KubeletConfigs, ", "))
 		}
-		o.kubeconfig = o.root.Path(kubeletConfigs[i])
+		o.kubeconfig = o.root.Path(deviceplugin.KubeletConfigs[i])
 	case o.kubeconfig != "":
 		st, err := os.Stat(o.kubeconfig)
 		if err != nil {
