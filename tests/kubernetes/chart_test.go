@@ -75,12 +75,12 @@ func chartIsValid(t *testing.T) {
 		programs []string
 		flags    string
 	}{
-		{"driver=deviceplugin", []string{"DaemonSet"}, []string{"/gpukit", "/gpu-device-plugin", "/rocm-exporter"},
+		{"driver=deviceplugin", []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"}, []string{"/gpukit", "/gpu-device-plugin", "/rocm-exporter"},
 			"--devices=auto --replicas=1 --resource-naming-strategy=single --shared-gpus=all"},
 		{"devicePlugin.replicas=4,devicePlugin.sharedGpus=0\\,2,exporter.enabled=false,labels.enabled=false,kubeletDir=/srv/kubelet," +
 			"imagePullSecrets[0].name=s,affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key=gpu," +
 			"affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator=Exists",
-			[]string{"DaemonSet"}, []string{"/gpu-device-plugin"}, "--kubelet-dir=/srv/kubelet --devices=auto --replicas=4 --resource-naming-strategy=single --shared-gpus=0,2"},
+			[]string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"}, []string{"/gpu-device-plugin"}, "--kubelet-dir=/srv/kubelet --devices=auto --replicas=4 --resource-naming-strategy=single --shared-gpus=0,2"},
 		{"driver=dra,dra.evict=true", []string{"ServiceAccount", "DeviceClass", "ClusterRole", "ClusterRoleBinding",
 			"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "DaemonSet"},
 			[]string{"/gpukit", "/gpu-dra-driver", "/rocm-exporter"}, "--evict=true --replicas=1 --shared-gpus=all"},

@@ -5,15 +5,19 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 const (
@@ -52,14 +56,57 @@ func TestDaemonSetOffersTheGPUsOfANode(t *testing.T) {
 	got := opened(t, "first")
 	require.Len(t, got, 2, "%s", got)
 	require.Subset(t, nodes(0, 1, 2, 3), got)
+	t.Run("the account of the chart writes Events alone", accountWritesEventsAlone)
+	t.Run("the pod of a quarantined GPU has an Event", func(t *testing.T) { podFindsEvidence(t, "first", got) })
 	eventually(t, "the exporter serves metrics", func() (string, bool) {
 		text := exported(t)
 		return text, strings.Contains(text, fmt.Sprintf("\nrocm_exporter_gpus %d\n", gpus))
 	})
 }
 
+// accountWritesEventsAlone asks the API server what the account of the chart may do.
+func accountWritesEventsAlone(t *testing.T) {
+	for what, allowed := range map[string]bool{"create events": true, "list events": false, "get pods": false, "get secrets": false, "create pods": false, "get nodes": false} {
+		verb, resource, _ := strings.Cut(what, " ")
+		answer := post(t, "/apis/authorization.k8s.io/v1/subjectaccessreviews", "{apiVersion: authorization.k8s.io/v1, kind: SubjectAccessReview, spec: {user: "+
+			"'system:serviceaccount:kube-system:"+release+"', groups: ['system:serviceaccounts', 'system:authenticated'], resourceAttributes: {namespace: default, verb: "+verb+", resource: "+resource+"}}}")
+		require.Equal(t, allowed, strings.Contains(answer, `"allowed":true`), "%s: %s", what, answer)
+	}
+}
+
+// podFindsEvidence quarantines the GPU that a pod has opened, as gpukit records it on a node
+// without a unit.
+func podFindsEvidence(t *testing.T, name string, opened []string) {
+	var index int
+	_, err := fmt.Sscanf(opened[1], "/dev/dri/renderD%d", &index)
+	require.NoError(t, err)
+	index -= 128
+	now := time.Now()
+	t.Cleanup(func() { require.NoError(t, os.Remove(quarantine.File)) })
+	require.NoError(t, quarantine.RecordFile.Write("/", quarantine.Record{At: now, Policy: quarantine.Auto, GPUs: []quarantine.GPU{{
+		Ref: quarantine.Ref{Name: addressOf(t, index), Index: index}, State: quarantine.Quarantined, QuarantinedBy: quarantine.ByHand, Since: now, QuarantinedSince: &now, Reason: "its fan is loud"}}}))
+	offers(t, gpus-1)
+	hasEvidence(t, name)
+}
+
+// account writes the files that pods have of the chart's account, because no controller here
+// gives pods a token. It returns their folder.
+func account(t *testing.T) (folder string) {
+	t.Helper()
+	at := filepath.Join(dir, "cluster")
+	var token struct{ Status struct{ Token string } }
+	require.NoError(t, json.Unmarshal([]byte(post(t, "/api/v1/namespaces/kube-system/serviceaccounts/"+release+"/token",
+		"{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, spec: {expirationSeconds: 86400}}")), &token))
+	write(t, at+"/account/token", token.Status.Token)
+	ca, err := os.ReadFile(at + "/api/apiserver.crt")
+	require.NoError(t, err)
+	write(t, at+"/account/ca.crt", string(ca))
+	return at + "/account"
+}
+
 // ownSys returns a patch with /sys and /proc of the node for each container of the
-// DaemonSet: only there are the stand-ins of GPUs.
+// DaemonSet: only there are the stand-ins of GPUs. The plugin gets the account, and the address of
+// the API server on the node's network, because no proxy here leads to the service.
 func ownSys(t *testing.T) string {
 	t.Helper()
 	volumes, mounts := []any{}, []any{}
@@ -73,8 +120,15 @@ func ownSys(t *testing.T) string {
 		}
 		return containers
 	}
+	containers := with("gpu-device-plugin", "rocm-exporter")
+	volumes = append(volumes, map[string]any{"name": "account", "hostPath": map[string]any{"path": account(t)}})
+	plugin := containers[0].(map[string]any)
+	plugin["volumeMounts"] = append(slices.Clone(mounts), map[string]any{"name": "account", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"})
+	host, port, err := net.SplitHostPort(apiAddress)
+	require.NoError(t, err)
+	plugin["env"] = []any{map[string]any{"name": "KUBERNETES_SERVICE_HOST", "value": host}, map[string]any{"name": "KUBERNETES_SERVICE_PORT", "value": port}}
 	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
-		"volumes": volumes, "initContainers": with("labels"), "containers": with("gpu-device-plugin", "rocm-exporter")}}}})
+		"hostNetwork": true, "volumes": volumes, "initContainers": with("labels"), "containers": containers}}}})
 	require.NoError(t, err)
 	return string(data)
 }

@@ -23,7 +23,7 @@ func TestPodsOnANodeWithDeviceNodes(t *testing.T) {
 	t.Run("a pod opens its GPUs only", opensItsOwn)
 	t.Run("a pod of another user opens its GPU by its group", func(t *testing.T) { opensAs(t, "runAsUser: 1000, runAsGroup: 1000, supplementalGroups: [0]") })
 	t.Run("a pod that finds too few waits", waits)
-	t.Run("a quarantined GPU leaves and comes back", func(t *testing.T) { quarantinedGPU(t, plugin) })
+	t.Run("a quarantined GPU leaves and comes back", quarantinedGPU)
 	t.Run("without the cluster's credentials a pod only lacks its Event", func(t *testing.T) { lacksCredentials(t, plugin) })
 	t.Run("pods get GPUs that are joined best", joinedBest)
 	t.Run("kubelet starts again", func(t *testing.T) { kubeletStartsAgain(t, kubelet, plugin) })
@@ -85,19 +85,16 @@ func waits(t *testing.T) {
 	require.Equal(t, nodes(0), opened(t, "second"))
 }
 
-// evidence of the quarantine in these tests, as an Event.
-const evidence = "GPUQuarantined: GPU 0 ("
-
 // lacksCredentials runs a pod with a GPU that is quarantined. The plugin logs once why the pod has
-// no Event, and writes it when the credentials are back.
+// no Event, and writes it when the credentials are back. A restarted plugin writes no second one.
 func lacksCredentials(t *testing.T, plugin *part) {
-	unit(t, 2)
+	unit(t, gpus)
 	require.NoError(t, os.Rename(kubeletConf, kubeletConf+".away"))
 	back := sync.OnceFunc(func() { require.NoError(t, os.Rename(kubeletConf+".away", kubeletConf)) })
 	t.Cleanup(back)
 	running(t, "mine", 0)
 	dispatch(t, "gpu", "quarantine", "0", "its fan is loud")
-	offers(t, 1)
+	offers(t, gpus-1)
 	const why = "cannot find the kubelet's credentials: none of " + kubeletConf
 	log := func() string {
 		text, err := os.ReadFile(plugin.log())
@@ -105,31 +102,38 @@ func lacksCredentials(t *testing.T, plugin *part) {
 		return string(text)
 	}
 	eventually(t, "the plugin logs why", func() (string, bool) { return log(), strings.Contains(log(), why) })
-	running(t, "other", 1)
-	require.NotContains(t, events(t, "mine"), evidence)
+	pod(t, "other", 1)
+	require.Len(t, opened(t, "other"), 2)
+	require.NotContains(t, events(t, "mine"), "GPUQuarantined")
 	back()
 	hasEvidence(t, "mine")
-	eventually(t, "the plugin logs the recovery", func() (string, bool) { return log(), strings.HasSuffix(log(), "events: recovered\n") })
+	eventually(t, "the plugin logs the recovery", func() (string, bool) { return log(), strings.Contains(log(), "events: recovered\n") })
 	require.Equal(t, 1, strings.Count(log(), why), log())
+	end(t, "other")
+	plugin.stop(t, syscall.SIGTERM)
+	plugin.start(t)
+	pod(t, "later", 1)
+	require.Len(t, opened(t, "later"), 2)
+	hasEvidence(t, "mine")
 	dispatch(t, "gpu", "return", "0")
-	offers(t, 2)
+	offers(t, gpus)
 }
 
-// hasEvidence waits for the Event of a pod's quarantined GPU. kubectl describe finds it by the UID.
+// hasEvidence waits until a pod has one Event of its quarantined GPU. kubectl describe finds it by
+// the UID.
 func hasEvidence(t *testing.T, name string) {
 	t.Helper()
 	var of struct{ Metadata struct{ UID string } }
 	get(t, pods+"/"+name, &of)
 	eventually(t, "the pod has an Event", func() (string, bool) {
 		_, answer, err := call(http.MethodGet, "/api/v1/namespaces/default/events?fieldSelector=reason=GPUQuarantined,type=Warning,involvedObject.uid="+of.Metadata.UID, "")
-		return fmt.Sprint(answer, err, events(t, name)), strings.Count(answer, `"message":"`+strings.TrimPrefix(evidence, "GPUQuarantined: ")) == 1 && strings.Contains(answer, "its fan is loud")
+		return fmt.Sprint(answer, err, events(t, name)), strings.Count(answer, `"reason":"GPUQuarantined"`) == 1 && strings.Contains(answer, "its fan is loud")
 	})
 }
 
-// quarantinedGPU also checks the status of the pod that has the GPU. The kubelet names the resource
-// there, the GPU's address and its health. The Event has the cause, and a restarted plugin
-// writes no second one.
-func quarantinedGPU(t *testing.T, plugin *part) {
+// quarantinedGPU also checks the status of the pod that has the GPU, and its Event. The kubelet names
+// the resource in the status, the GPU's address and its health.
+func quarantinedGPU(t *testing.T) {
 	unit(t, 2)
 	running(t, "mine", 0)
 	health := func(want string) {
@@ -145,13 +149,9 @@ func quarantinedGPU(t *testing.T, plugin *part) {
 	require.Equal(t, "2", node(t).Capacity[resource], "it is there, and Unhealthy")
 	health("Unhealthy")
 	hasEvidence(t, "mine")
-	plugin.stop(t, syscall.SIGTERM)
-	plugin.start(t)
-	offers(t, 1)
 	require.Equal(t, "Running", statusOf(t, "mine").Phase)
-	running(t, "other", 1)
-	hasEvidence(t, "mine")
 	end(t, "mine")
+	running(t, "other", 1)
 	pod(t, "waiting", 1)
 	pending(t, "waiting")
 	dispatch(t, "gpu", "return", "0")
