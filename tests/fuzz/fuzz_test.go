@@ -46,6 +46,7 @@ func TestFuzzersOfLeasesFindNothing(t *testing.T) {
 		{"FuzzWant", "github.com/fourdollars/concourse-ci-machine/internal/oci/visible"},
 		{"FuzzDecodeRecord", "github.com/fourdollars/concourse-ci-machine/internal/pool/lease"},
 		{"FuzzNotes", "github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"},
+		{"FuzzKubeconfig", "github.com/fourdollars/concourse-ci-machine/internal/kube/deviceplugin"},
 		{"FuzzMeasurement", "github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"},
 		{"FuzzResult", "github.com/fourdollars/concourse-ci-machine/internal/charm/healthcheck"},
 		{"FuzzTeamOf", "github.com/fourdollars/concourse-ci-machine/internal/charm/watcher"},

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 )
 
 // KubeletConfigs has the kubelet's own credentials, by the program that made them: kubeadm and
@@ -53,7 +54,8 @@ func connect(r host.Root) (cluster, error) {
 	}
 	i := slices.IndexFunc(KubeletConfigs, r.Exists)
 	if i < 0 {
-		return cluster{}, fmt.Errorf("cannot find the kubelet's credentials: none of %s", strings.Join(KubeletConfigs, ", "))
+		return cluster{}, fmt.Errorf("cannot find the kubelet's credentials: none of %s",
+			strings.Join(KubeletConfigs, ", "))
 	}
 	file := r.Path(KubeletConfigs[i])
 	data, err := os.ReadFile(file)
@@ -75,9 +77,11 @@ func (c cluster) createEvent(ctx context.Context, e event, now time.Time) error 
 	at := now.UTC().Format(time.RFC3339)
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": e.name(), "namespace": e.namespace},
-		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": e.namespace, "name": e.pod, "uid": e.uid},
-		"reason":         "GPUQuarantined", "message": e.text, "type": "Warning", "count": 1,
-		"firstTimestamp": at, "lastTimestamp": at, "source": map[string]any{"component": component}, "reportingComponent": component,
+		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": e.namespace, "name": e.pod,
+			"uid": e.uid},
+		"reason": "GPUQuarantined", "message": e.text, "type": "Warning", "count": 1,
+		"firstTimestamp": at, "lastTimestamp": at,
+		"source": map[string]any{"component": component}, "reportingComponent": component,
 	})
 	if err != nil {
 		return err
@@ -94,10 +98,7 @@ func (c cluster) createEvent(ctx context.Context, e event, now time.Time) error 
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	// A redirect could send the token elsewhere.
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: c.tls, DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	a, err := client.Do(r)
+	a, err := httpclient.New(httpclient.Options{TLS: c.tls}).Do(r)
 	if err != nil {
 		return err
 	}

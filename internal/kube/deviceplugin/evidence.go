@@ -102,7 +102,8 @@ func (p *plugin) missingEvents() (events []event, err error) {
 			if q == nil || q.QuarantinedSince == nil {
 				continue
 			}
-			e := event{evidence: evidence{of[0], of[1], d.id(), q.QuarantinedSince.Unix()}, text: d.label() + " " + d.exclusion}
+			e := event{evidence: evidence{of[0], of[1], d.id(), q.QuarantinedSince.Unix()},
+				text: d.label() + " " + d.exclusion}
 			if p.reported[e.evidence] {
 				continue
 			}
@@ -142,7 +143,8 @@ func writeEvents(ctx context.Context, root host.Root, now time.Time, events []ev
 			r.written = append(r.written, e.evidence)
 			continue
 		}
-		r.err = errors.Join(r.err, fmt.Errorf("cannot give pod %s/%s the evidence of its GPU: %w", e.namespace, e.pod, err))
+		r.err = errors.Join(r.err, fmt.Errorf("cannot give pod %s/%s the evidence of its GPU: %w", e.namespace,
+			e.pod, err))
 	}
 	return r
 }

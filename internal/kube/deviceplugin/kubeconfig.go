@@ -104,7 +104,8 @@ func (c *cluster) logIn(u userEntry, file string) error {
 	case u.Key != "" && u.KeyData == "":
 		secret = beside(file, u.Key)
 	case u.KeyData == "" && u.Exec != nil:
-		return errors.New("its user has an exec plugin, which this program does not run; use a client certificate or a token")
+		return errors.New("its user has an exec plugin, which this program does not run; use a client certificate or " +
+			"a token")
 	case u.KeyData == "":
 		return errors.New("its user lacks a client certificate or a token")
 	}
