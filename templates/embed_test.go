@@ -42,3 +42,13 @@ func TestEndedServiceLeavesTheFolderInRun(t *testing.T) {
 		}
 	}
 }
+
+// Events and claims need the API server. A unit that is cut off only logs it.
+func TestServicesOfKubernetesReachTheAPIServer(t *testing.T) {
+	for _, name := range []string{"concourse-gpu-device-plugin", "concourse-gpu-dra-driver"} {
+		unit, err := os.ReadFile(name + ".service")
+		require.NoError(t, err)
+		require.Regexp(t, "\nRestrictAddressFamilies=.*AF_INET AF_INET6\n", string(unit), name)
+		require.NotRegexp(t, "\n(PrivateNetwork=yes|IPAddressDeny=)", string(unit), name)
+	}
+}

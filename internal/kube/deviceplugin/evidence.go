@@ -58,16 +58,11 @@ func (p *plugin) reportEvidence(ctx context.Context) {
 	}
 	events, err := p.missingEvents()
 	if err == nil && len(events) == 0 {
+		delete(p.logged, "events")
 		return
 	}
-	p.tried = p.now()
-	if err != nil {
-		p.logEvents(err)
-		return
-	}
-	p.sending = true
-	now := p.now()
-	go func() { p.outcomes <- writeEvents(ctx, p.root, now, events) }()
+	p.tried, p.sending = p.now(), true
+	go func(now time.Time) { p.outcomes <- writeEvents(ctx, p.root, now, events, err) }(p.tried)
 }
 
 // logEvents logs the first failure and the recovery from it.
@@ -107,13 +102,16 @@ func (p *plugin) missingEvents() (events []event, err error) {
 			if p.reported[e.evidence] {
 				continue
 			}
-			if e.uid, err = p.uidOf(of[2], id); err != nil {
-				return nil, fmt.Errorf("cannot find the UID of pod %s/%s: %w", e.namespace, e.pod, err)
+			uid, unknown := p.uidOf(of[2], id)
+			if unknown != nil {
+				err = errors.Join(err, fmt.Errorf("cannot find the UID of pod %s/%s: %w", e.namespace, e.pod, unknown))
+				continue
 			}
+			e.uid = uid
 			events = append(events, e)
 		}
 	}
-	return events, nil
+	return events, err
 }
 
 // uidOf returns the UID of the pod with this container and device. The kubelet's list of pods
@@ -131,11 +129,17 @@ func (p *plugin) uidOf(container, id string) (string, error) {
 	return "", fmt.Errorf("%s lacks it", notesFile)
 }
 
-// writeEvents writes Events with the credentials of the kubelet or of the pod's account.
-func writeEvents(ctx context.Context, root host.Root, now time.Time, events []event) (r outcome) {
+// writeEvents writes Events with the credentials of the kubelet or of the pod's account. It adds to
+// the errors of before.
+func writeEvents(ctx context.Context, root host.Root, now time.Time, events []event, before error) outcome {
+	r := outcome{err: before}
+	if len(events) == 0 {
+		return r
+	}
 	c, err := connect(root)
 	if err != nil {
-		return outcome{err: fmt.Errorf("cannot give a pod the evidence of its GPU: %w", err)}
+		r.err = errors.Join(before, fmt.Errorf("cannot give a pod the evidence of its GPU: %w", err))
+		return r
 	}
 	for _, e := range events {
 		err := c.createEvent(ctx, e, now)

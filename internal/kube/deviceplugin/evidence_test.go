@@ -72,7 +72,7 @@ func (s *apiServer) trusts(t *testing.T, r host.Root) {
 
 // withEvidence is a plugin with a pod whose GPU is quarantined. The returned function does rounds
 // until a condition holds.
-func withEvidence(t *testing.T) (p *plugin, log func() string, until func(func() bool)) {
+func withEvidence(t *testing.T) (p *plugin, k *kubelet, log func() string, until func(func() bool)) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	r := hosttest.ManyGPUs(t, 2)
 	quarantineGPU(t, r, gpu0)
@@ -83,7 +83,7 @@ func withEvidence(t *testing.T) (p *plugin, log func() string, until func(func()
 	k.pods = []*podresources.PodResources{pod("team", "train", "main", wholeGPU, gpu0), pod("team", "other", "main", wholeGPU, gpu1)}
 	notes := `{"Data":{"PodDeviceEntries":[{"PodUID":"uid-1","ContainerName":"main","ResourceName":"amd.com/gpu","DeviceIDs":{"-1":["` + gpu0 + `"]}}]}}`
 	hosttest.Put(t, host.Root(k.dir), "/device-plugins/"+notesFile, notes)
-	return p, b.String, func(is func() bool) {
+	return p, k, b.String, func(is func() bool) {
 		t.Helper()
 		for end := time.Now().Add(20 * time.Second); !is(); <-time.After(time.Millisecond) {
 			require.True(t, time.Now().Before(end), "in vain: %s", b)
@@ -94,7 +94,7 @@ func withEvidence(t *testing.T) (p *plugin, log func() string, until func(func()
 }
 
 func TestPodOfAQuarantinedGPUGetsAnEventOnce(t *testing.T) {
-	p, log, until := withEvidence(t)
+	p, _, log, until := withEvidence(t)
 	s := newAPIServer(t)
 	s.trusts(t, p.root)
 	s.answers <- http.StatusForbidden
@@ -121,7 +121,7 @@ func TestPodOfAQuarantinedGPUGetsAnEventOnce(t *testing.T) {
 
 // The kubelet of kubeadm has a client certificate.
 func TestEventOfTheClusterIsNotWrittenAgain(t *testing.T) {
-	p, log, until := withEvidence(t)
+	p, _, log, until := withEvidence(t)
 	s := newAPIServer(t)
 	dir, _ := credentialFiles(t)
 	s.trusts(t, p.root)
@@ -166,7 +166,7 @@ func TestPluginWorksWithoutTheCluster(t *testing.T) {
 		}, "cannot find the UID of pod team/train: kubelet_internal_checkpoint lacks it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, log, until := withEvidence(t)
+			p, k, log, until := withEvidence(t)
 			c.prepare(t, p)
 			until(func() bool { return strings.Contains(log(), c.want) })
 			tries, last := 0, p.tried
@@ -176,7 +176,13 @@ func TestPluginWorksWithoutTheCluster(t *testing.T) {
 				}
 				return tries == 3
 			})
-			require.Equal(t, 1, strings.Count(log(), "UID")+strings.Count(log(), "evidence"), log())
+			lines := func() int { return strings.Count(log(), "UID") + strings.Count(log(), "evidence") }
+			require.Equal(t, 1, lines(), log())
+			pods := k.pods
+			k.pods = nil
+			until(func() bool { return p.logged["events"] == "" })
+			k.pods = pods
+			until(func() bool { return lines() == 2 })
 			require.Empty(t, p.trouble())
 			require.Empty(t, p.reported)
 		})
@@ -185,7 +191,7 @@ func TestPluginWorksWithoutTheCluster(t *testing.T) {
 
 // A pod has the token of its account and the cluster's authority.
 func TestPodOfThePluginUsesItsAccount(t *testing.T) {
-	p, log, until := withEvidence(t)
+	p, _, log, until := withEvidence(t)
 	s := newAPIServer(t)
 	at, err := url.Parse(s.URL)
 	require.NoError(t, err)
