@@ -85,7 +85,7 @@ func withEvidence(t *testing.T) (p *plugin, k *kubelet, log func() string, until
 	hosttest.Put(t, host.Root(k.dir), "/device-plugins/"+notesFile, notes)
 	return p, k, b.String, func(is func() bool) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); !is(); <-time.After(time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); !is(); <-time.After(time.Millisecond) {
 			require.True(t, time.Now().Before(end), "in vain: %s", b)
 			now = now.Add(time.Second)
 			turn(t, p)
