@@ -112,7 +112,7 @@ func refusesOtherNodes(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, status, answer)
 }
 
-var claimBlock = regexp.MustCompile("(?s)```yaml\n(apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\n.*?)```")
+var claimBlock = regexp.MustCompile("(?s)---\n(apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\n.*?)```")
 
 // claimOfThePage runs the claim of the page as it is written there.
 func claimOfThePage(t *testing.T) {

@@ -61,7 +61,7 @@ func slicesAreDeleted(t *testing.T) {
 	})
 }
 
-var classBlock = regexp.MustCompile("(?s)```yaml\n(apiVersion: resource.k8s.io/v1\nkind: DeviceClass\n.*?)```")
+var classBlock = regexp.MustCompile("(?s)```yaml\n(apiVersion: resource.k8s.io/v1\nkind: DeviceClass\n.*?)---")
 
 func createClassOfThePage(t *testing.T) {
 	t.Helper()
