@@ -213,7 +213,7 @@ func TestGPUThatHangsIsQuarantinedWithoutTheExporter(t *testing.T) {
 	require.Equal(t, "in_service", m.states()[wellGPU])
 	m.sick.Hang(false)
 	m.eventually(func() bool { return strings.HasPrefix(m.states()[sickGPU], string(quarantine.OnProbation)) })
-	require.Zero(t, m.hung())
+	m.eventually(func() bool { return m.hung() == 0 }) // a busy machine ends the last one later
 }
 
 // A GPU of which some files answer is not healthy for that: what answered before counts.
