@@ -10,8 +10,9 @@ CHARM ?= concourse-ci-machine_$(GOARCH).charm
 PACKAGES ?= dist/packages
 # A repository of them for apt. With SIGNING_KEY, a key of gpg, it is signed.
 APT ?= dist/apt
-# gzip is far quicker.
-COMPRESSION ?= xz
+# A release has packages of both architectures with xz, which takes minutes.
+COMPRESSION ?= gzip
+PACKAGE_ARCHS ?= $(HOSTARCH)
 TAKEOVER_CHARM ?= concourse-ci-machine-takeover_$(GOARCH).charm
 CHARM_TREE ?= bin/charm-$(GOARCH)
 # A tag of the file VERSION, else that version to come and the commit.
@@ -46,7 +47,6 @@ TOOL = go tool -modfile=tools/pinned/go.mod
 LESS_GC = GOGC=400
 # No file is for builds without one of these tags, so one pass with all of them reads every file.
 ALL_TAGS = e2e,controller,kubernetes,terraform
-PACKAGE_ARCHS = amd64 arm64
 LINKED = -X github.com/fourdollars/concourse-ci-machine/internal/base/version.linked=$(VERSION)
 # Puts temporary files of tests into memory. t.TempDir prefers GOTMPDIR, os.TempDir ignores it.
 IN_MEMORY = GOTMPDIR= TMPDIR="$$("$(CURDIR)/scripts/test-tmpdir.sh")"
@@ -234,7 +234,7 @@ package-tree: need-go
 IMAGE ?= dist/images/concourse-gpu-node.tar
 IMAGE_NAME ?= concourse-gpu-node:$(VERSION)
 images: need-go ## an OCI image for nodes of Kubernetes, in dist/images/
-	@for arch in $(PACKAGE_ARCHS); do \
+	@for arch in amd64 arm64; do \
 		echo "go build bin/images/$$arch: gpu-device-plugin, gpu-dra-driver, rocm-exporter, gpukit" && \
 		GOOS=linux GOARCH=$$arch go build -tags grpcnotrace -buildvcs=false -ldflags "-s -w $(LINKED)" -o bin/images/$$arch/ ./src/gpu-device-plugin ./src/rocm-exporter ./src/gpukit && \
 		GOOS=linux GOARCH=$$arch go build -C src/gpu-dra-driver -tags grpcnotrace -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(CURDIR)/bin/images/$$arch/ . || exit 1; \

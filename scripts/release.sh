@@ -33,7 +33,7 @@ for arch in amd64 arm64; do
 	make --no-print-directory charm GOARCH="$arch" BIN="$bin" VERSION="$version" CHARM="$dist/$name.charm"
 	go run -C tools/pinned -buildvcs=false ./sbom -version "$version" -arch "$arch" "$PWD/$bin"/* >"$dist/$name.cdx.json"
 done
-make --no-print-directory packages VERSION="$version" PACKAGES="$PWD/bin/release-packages" APT="$PWD/bin/release-apt"
+make --no-print-directory packages VERSION="$version" PACKAGE_ARCHS="amd64 arm64" COMPRESSION="${COMPRESSION:-xz}" PACKAGES="$PWD/bin/release-packages" APT="$PWD/bin/release-apt"
 for arch in amd64 arm64; do
 	go run -C tools/pinned -buildvcs=false ./sbom -version "$version" -arch "$arch" "$PWD/bin/packages/$arch"/* >"$dist/packages_$arch.cdx.json"
 done

@@ -13,7 +13,7 @@ const (
 	GPUsPort       = 9401 // metrics of GPUs
 )
 
-// Repository is the address of this project, with the runbook in its docs.
+// Repository holds the address of this project, with the runbook in its docs.
 const Repository = "https://github.com/fourdollars/concourse-ci-machine"
 
 // FleetPath names the path at which concourse-exporter also serves its pages, for a proxy

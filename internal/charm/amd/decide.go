@@ -28,7 +28,7 @@ func (i InstallDriver) Always() bool { return i == DriverAlways || i == DriverRe
 // cases.
 const UsecaseSMI = "smi"
 
-// minDisk is the free space on / that the driver's packages and their build need.
+// minDisk holds the free space on / that the driver's packages and their build need.
 const minDisk = 5 * units.GB
 
 // Wanted holds the options of the driver and of ROCm.

@@ -16,7 +16,7 @@ import (
 // operator may also write, such as limits. The charm never removes the operator's variables.
 const NoteFile = wellknown.StateDir + "/web-limit"
 
-// noLimit is the change with which the charm sets no limit.
+// noLimit names the change with which the charm sets no limit.
 const noLimit = "--max-active-tasks-per-worker=0 in extra-web-flags"
 
 // taskLimit returns the web's limit of tasks per worker, 0 for none, and warnings about it.

@@ -13,7 +13,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/health"
 )
 
-// Answer is the answer to the question whether a job can start now.
+// Answer answers whether a job can start now.
 type Answer string
 
 // Values of Answer.

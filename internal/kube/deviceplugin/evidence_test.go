@@ -62,7 +62,7 @@ func (s *apiServer) ca() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
-// trusts has the kubelet's credentials on the machine.
+// trusts puts the kubelet's credentials on the machine.
 func (s *apiServer) trusts(t *testing.T, r host.Root) {
 	t.Helper()
 	hosttest.Put(t, r, "/etc/kubernetes/pki/ca.crt", s.ca())
@@ -70,8 +70,8 @@ func (s *apiServer) trusts(t *testing.T, r host.Root) {
 	require.NoError(t, os.Chmod(r.Path(KubeletConfigs[0]), 0o600))
 }
 
-// withEvidence is a plugin with a pod whose GPU is quarantined. The returned function does rounds
-// until a condition holds.
+// withEvidence returns a plugin with a pod that has a quarantined GPU, and a function that does
+// rounds until a condition holds.
 func withEvidence(t *testing.T) (p *plugin, k *kubelet, log func() string, until func(func() bool)) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	r := hosttest.ManyGPUs(t, 2)

@@ -45,8 +45,9 @@ type Refusal struct {
 
 // RunAgain ends a refusal for GPUs that Concourse still schedules tasks for. A step
 // with "worker ... disappeared" in its error does not fail the build, because webs have
-// CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS: Concourse runs it again some seconds later, possibly on another worker (Concourse,
-// atc/exec/retry_error_step.go and atc/engine; tests/concourse tests it).
+// CONCOURSE_ENABLE_RERUN_WHEN_WORKER_DISAPPEARS: Concourse runs it again some seconds later,
+// possibly on another worker (Concourse, atc/exec/retry_error_step.go and atc/engine;
+// tests/concourse tests it).
 const RunAgain = "as on this worker GPUs have disappeared, Concourse runs the step again: on " +
 	"another worker, or here when one is back"
 

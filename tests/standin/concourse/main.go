@@ -27,7 +27,8 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == "worker" { // the charm reads its --help, too
 		run = worker
 	}
-	if len(os.Args) > 1 && os.Args[1] == "web" && os.Args[len(os.Args)-1] != "--help" { // with which the charm checks a flag
+	help := os.Args[len(os.Args)-1] == "--help" // the charm checks flags with it
+	if len(os.Args) > 1 && os.Args[1] == "web" && !help {
 		run = web
 	}
 	if len(os.Args) > 1 && os.Args[1] == "migrate" { // the versions of the database and of the program are equal

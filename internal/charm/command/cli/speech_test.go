@@ -13,12 +13,12 @@ import (
 )
 
 // foreign finds words that only a user of the charm can follow.
-var foreign = regexp.MustCompile(`(?i)\b(this|the|your) unit\b|gpu-(sharing|device-ids|hang-action|fixed-clocks)\b|` +
+var foreign = regexp.MustCompile(`(?i)\b(this|the|your) unit\b|gpu-(sharing|device-ids|fixed-clocks)\b|` +
 	`\bactions?\b|\bdispatch\b|\bjuju (run|config|ssh|status)\b|list-gpus`)
 
 func TestGPUKitSpeaksOfTheMachine(t *testing.T) {
-	lines := []string{"cdi list", "cdi generate", "cdi refresh", "cdi validate", "cdi generate --device 9", "gpu list", "gpu status",
-		"gpu status --json", "gpu verify", "gpu health", "gpu evidence", "gpu detect", "gpu top --once", "gpu quarantine 0 fan",
+	lines := []string{"cdi list", "cdi generate", "cdi refresh", "cdi validate", "cdi generate --device 9", "gpu list",
+		"gpu status", "gpu status --json", "gpu verify", "gpu health", "gpu evidence", "gpu detect", "gpu top --once", "gpu quarantine 0 fan",
 		"gpu return 9", "gpu release 0", "gpu release x --force", "gpu check 0", "why", "why run-1", "errors", "explain 9",
 		"runtime configure podman", "runtime configure podman --exclusive", "runtime configure containerd --set-as-default",
 		"runtime configure docker", "runtime configure crio --remove", "kubernetes labels", "kubernetes manifest", "rocm matrix",

@@ -15,7 +15,7 @@ const (
 	twoPairs = 12
 )
 
-// levels are the eighths of a character, from empty to full.
+// levels holds the eighths of a character, from empty to full.
 var levels = []rune(" ▁▂▃▄▅▆▇█")
 
 // chart holds the values of one reading in the last 15 minutes.
