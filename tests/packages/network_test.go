@@ -46,9 +46,15 @@ const ofTasks = `for t in iptables ip6tables; do
 	$t -t nat -A POSTROUTING -s $other -m comment --comment 'name: "podman" id: "b"' -j MASQUERADE
 done`
 
+// endTask removes the rules of the task, as its end does.
+const endTask = `for t in iptables ip6tables; do
+	$t-save | sed -n '/^[*C]/p; /10\.80\.\|fd9c/s/^-A/-D/p' | $t-restore --noflush
+	$t -t nat -X CNI-0123456789abcdef01234567
+done`
+
 func TestRemovalLeavesNoRuleOfIptablesForTasks(t *testing.T) {
 	need(t)
-	for _, how := range []string{"alone", "beside others"} {
+	for _, how := range []string{"alone", "beside others", "task ends before the step"} {
 		process := exec.Command("sleep", "infinity")
 		process.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 		require.NoError(t, process.Start())
@@ -61,6 +67,10 @@ func TestRemovalLeavesNoRuleOfIptablesForTasks(t *testing.T) {
 		p, err := worker.NoTaskNetwork{Why: "test"}.Diff(t.Context(), h)
 		require.NoError(t, err)
 		require.Len(t, p, 2)
+		if how == "task ends before the step" {
+			_, err = network.Run(t.Context(), host.Command{Argv: []string{"sh", "-ec", endTask}})
+			require.NoError(t, err)
+		}
 		_, err = p.Apply(t.Context(), nil)
 		require.NoError(t, err)
 

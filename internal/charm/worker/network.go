@@ -24,30 +24,45 @@ type NoTaskNetwork struct{ Why string }
 // Diff implements plan.Resource.
 func (n NoTaskNetwork) Diff(ctx context.Context, h host.Host) (p plan.Plan, err error) {
 	for _, family := range []string{"iptables", "ip6tables"} {
-		if !h.Exists("/usr/sbin/" + family + "-save") {
-			continue
-		}
-		saved, err := h.Run(ctx, host.Command{Argv: []string{family + "-save"}, ReadOnly: true})
-		if err != nil {
-			continue // if rules cannot be read, Concourse could not add any
-		}
-		if changes := removeTaskRules(string(saved)); changes != "" {
-			p = append(p, n.step(h, "remove the rules for tasks with "+family, host.Command{
-				Argv: []string{family + "-restore", "--noflush", "--wait"}, Stdin: []byte(changes)}))
+		if findTaskRules(ctx, h, family) != "" {
+			p = append(p, plan.Step{Op: "remove the rules for tasks with " + family, Why: n.Why,
+				Do: func(ctx context.Context) error { return removeRules(ctx, h, family) }})
 		}
 	}
-	if h.Exists("/sys/class/net/" + taskBridge) {
-		p = append(p, n.step(h, "remove the bridge "+taskBridge, host.Command{
-			Argv: []string{"ip", "link", "delete", taskBridge}}))
+	if bridge := "/sys/class/net/" + taskBridge; h.Exists(bridge) {
+		p = append(p, plan.Step{Op: "remove the bridge " + taskBridge, Why: n.Why, Do: func(ctx context.Context) error {
+			if !h.Exists(bridge) {
+				return nil
+			}
+			_, err := h.Run(ctx, host.Command{Argv: []string{"ip", "link", "delete", taskBridge}})
+			return err
+		}})
 	}
 	return p, nil
 }
 
-func (n NoTaskNetwork) step(h host.Host, op string, c host.Command) plan.Step {
-	return plan.Step{Op: op, Why: n.Why, Do: func(ctx context.Context) error {
-		_, err := h.Run(ctx, c)
-		return err
-	}}
+// findTaskRules returns the input of iptables-restore that removes what is there for tasks, ""
+// without any. If rules cannot be read, Concourse could not add any.
+func findTaskRules(ctx context.Context, h host.Host, family string) string {
+	if !h.Exists("/usr/sbin/" + family + "-save") {
+		return ""
+	}
+	saved, err := h.Run(ctx, host.Command{Argv: []string{family + "-save"}, ReadOnly: true})
+	if err != nil {
+		return ""
+	}
+	return removeTaskRules(string(saved))
+}
+
+// removeRules reads the rules again, because tasks that ended since the plan took theirs along.
+func removeRules(ctx context.Context, h host.Host, family string) error {
+	changes := findTaskRules(ctx, h, family)
+	if changes == "" {
+		return nil
+	}
+	_, err := h.Run(ctx, host.Command{
+		Argv: []string{family + "-restore", "--noflush", "--wait"}, Stdin: []byte(changes)})
+	return err
 }
 
 // removeTaskRules returns the input of iptables-restore that removes the rules and chains of
