@@ -219,10 +219,11 @@ func TestBrowserShowsAFleetOfAnySize(t *testing.T) {
 	all := map[string]fleet.Report{"none": emptyFleet, "1": fleetOf(1), "8": fleetOf(8), "64": fleetOf(64), "512": fleetOf(512),
 		"16 sick": sickFleet(16), "512 sick": sickFleet(512), "long names": longFleet()}
 	eachFleet(t, b, all, allViews, func(t *testing.T, v view) {
-		var size struct{ Width, Strip, Wide int }
-		b.eval(`({ Width: document.documentElement.scrollWidth, Wide: [...document.querySelectorAll("table")].filter((t) => t.offsetWidth > t.parentElement.clientWidth).length, Strip: Math.round(document.getElementById("strip").getBoundingClientRect().bottom) })`, &size)
+		var size struct{ Width, Strip, Wide, Cut int }
+		b.eval(`({ Width: document.documentElement.scrollWidth, Cut: [...document.querySelectorAll("h3 > span")].filter((s) => s.getBoundingClientRect().right > s.parentElement.getBoundingClientRect().right).length, Wide: [...document.querySelectorAll("table")].filter((t) => t.offsetWidth > t.parentElement.clientWidth).length, Strip: Math.round(document.getElementById("strip").getBoundingClientRect().bottom) })`, &size)
 		require.LessOrEqual(t, size.Width, v.width, "nothing is beside the screen")
 		require.Zero(t, size.Wide, "no table covers another section")
+		require.Zero(t, size.Cut, "the age of a silent worker is seen")
 		if v.width == 1440 {
 			require.LessOrEqual(t, size.Strip, v.height, "all GPUs are on one screen")
 		}

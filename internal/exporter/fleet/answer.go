@@ -131,11 +131,13 @@ func (g *gpu) clean() error {
 		g.Users[i].Container = name(g.Users[i].Container)
 	}
 	if l := g.Lease; l != nil {
-		l.Container, l.Pod, l.Namespace, l.Doubt = name(l.Container), name(l.Pod), name(l.Namespace), name(l.Doubt)
+		for _, s := range []*string{&l.Container, &l.Title, &l.Pod, &l.Namespace, &l.Doubt} {
+			*s = name(*s)
+		}
 		if l.Since != nil && !plausible(*l.Since) {
 			return errors.New("a lease of an impossible time")
 		}
-		l.Kind, l.Clocks, l.Title, l.Last = "", "", "", nil // not shown
+		l.Kind, l.Clocks, l.Last = "", "", nil // not shown
 	}
 	if s := g.Service; s != nil {
 		known := []quarantine.State{quarantine.InService, quarantine.Quarantined, quarantine.OnProbation}

@@ -47,7 +47,7 @@ func TestAnswerOfTheExporterIsRead(t *testing.T) {
 	status := api.Status{Index: 3, Vendor: "amd", Name: "MI300X\x1b[2J", PCI: "0000:03:00.0", GFX: "gfx942", Partition: 1, Partitions: 8,
 		Health: api.Health{State: health.Critical, Reason: "hangs"}, Activity: &ratio, Power: &watts, MemoryTotal: &watts,
 		Users: []api.User{{Container: "c", Processes: 2}},
-		View: pool.View{Lease: &pool.Lease{Held: true, Holder: pool.Holder{Container: "c", Since: &since}},
+		View: pool.View{Lease: &pool.Lease{Held: true, Holder: pool.Holder{Container: "c", Title: "ada: pytest", Since: &since}},
 			Service: &pool.Service{State: quarantine.Quarantined, Since: since, Why: "hangs", By: quarantine.ByHealth}}}
 	data, err := json.Marshal(api.Report{GPUs: []api.Status{status}})
 	require.NoError(t, err)

@@ -192,7 +192,9 @@ func (o observed) gpu(g gpu) GPU {
 	switch l := g.Lease; {
 	case l != nil && l.Held:
 		out.Use = Leased
-		out.Holders = append(out.Holders, o.holder(holderName(*l)))
+		h := o.holder(holderName(*l))
+		h.Title = l.Title
+		out.Holders = append(out.Holders, h)
 	case l != nil:
 		out.Use = Free
 	case g.Users == nil:
@@ -219,7 +221,7 @@ func (o observed) gpu(g gpu) GPU {
 	}
 	if o.file.HideNames && out.Lease != nil {
 		l := *out.Lease
-		l.Namespace, l.Pod, out.Lease = "", "", &l
+		l.Namespace, l.Pod, l.Title, out.Lease = "", "", "", &l
 	}
 	return out
 }

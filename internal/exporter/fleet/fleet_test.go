@@ -141,6 +141,17 @@ func TestSilentWorkerIsShownWithItsAge(t *testing.T) {
 	require.Equal(t, 1, strings.Count(page, "it answers 503"))
 }
 
+func TestRunIsShownWithItsTitleUnlessNamesAreHidden(t *testing.T) {
+	b := newBed(t)
+	text := `{"gpus":[{"pci_bus_id":"0000:03:00.0","health":{"state":"healthy"},"lease":{"held":true,"kind":"run","container":"run-4f1c0a2b91d3","title":"ada: pytest"}}]}`
+	for _, hidden := range []bool{false, true} {
+		b.write(t, fleetfile.File{HideNames: hidden, Workers: []fleetfile.Worker{{Unit: "gpu/0", URL: worker(t, &text), Count: 1}}})
+		b.Round(context.Background())
+		require.Equal(t, !hidden, strings.Contains(b.get(t, "/").Body.String(), "<code>run-4f1c0a2b91d3</code> (ada: pytest)"))
+		require.Equal(t, !hidden, strings.Contains(b.get(t, "/api/v1/fleet").Body.String(), "ada"))
+	}
+}
+
 // An invalid file changes nothing but the remark, and a repaired one is read again.
 func TestFileOfWorkersIsReadBeforeEachRound(t *testing.T) {
 	b := newBed(t)

@@ -102,6 +102,7 @@ type GPU struct {
 // Holder describes a container that leases a GPU or has it open, and its build.
 type Holder struct {
 	Container string `json:"container"`
+	Title     string `json:"title,omitempty"` // of a run: its user and program
 	Team      string `json:"team,omitempty"`
 	Pipeline  string `json:"pipeline,omitempty"`
 	Job       string `json:"job,omitempty"`

@@ -280,7 +280,7 @@ func holderText(h Holder) string {
 	parts := []string{h.Team, h.Pipeline, h.Job}
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	if len(parts) == 0 {
-		return cmp.Or(h.Container, "unknown")
+		return cmp.Or(h.Title, h.Container, "unknown")
 	}
 	text := strings.Join(parts, "/")
 	if h.Build != "" {
