@@ -215,6 +215,9 @@ func (r *Recorder) beginRecord(c *container) (err error) {
 	}
 	if c.ended.IsZero() {
 		r.sample(c, r.Now().UTC())
+		if c.engine == "podman" {
+			return r.exits.await(c.handle)
+		}
 	}
 	return nil
 }

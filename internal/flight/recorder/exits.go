@@ -55,12 +55,9 @@ func (r *Recorder) fetchExit(ctx context.Context, handle string) (*int, error) {
 // errNoStatus reports that no file has the exit status, and none will.
 var errNoStatus = errors.New("the engine has no file with the exit status")
 
-// Where Docker and Podman of root keep the end of a container, until it is removed: with --rm
-// that is at once.
-const (
-	dockerState = "/var/lib/docker/containers"
-	podmanExits = "/run/libpod/exits" // conmon writes a file with the number
-)
+// dockerState names the folder in which Docker keeps the end of a container until it is removed:
+// with --rm that is at once.
+const dockerState = "/var/lib/docker/containers"
 
 // engineExit returns the exit status of a container of Docker or Podman.
 func (r *Recorder) engineExit(c *container) (*int, error) {
@@ -75,7 +72,7 @@ func (r *Recorder) engineExit(c *container) (*int, error) {
 			return nil, err
 		}
 	case "podman":
-		text, err := r.Root.ReadText(path.Join(podmanExits, c.handle))
+		text, err := r.exits.status(c.handle)
 		if err != nil {
 			return nil, errNoStatus
 		}

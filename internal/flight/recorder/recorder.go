@@ -83,6 +83,7 @@ type Recorder struct {
 	services     services
 	gpus         gpus
 	late         late
+	exits        exits
 	faultsAt     time.Time // of quarantine's record when late faults were read
 	holders      holders
 	oom          finding // the last OOM kill
@@ -137,7 +138,7 @@ func New(o Options) (*Recorder, error) {
 	}
 	r.boot = strings.TrimSpace(boot)
 	r.gpus = gpus{root: o.Root, now: o.Now, limit: amdgpu.NewLimit(), readers: map[string]*reader{}}
-	r.services.proc = r.proc
+	r.services.proc, r.exits.root = r.proc, o.Root
 	r.openKernel()
 	exists, err := r.newExists()
 	if err := errors.Join(err, r.Store.Settle(r.boot, exists)); err != nil {
@@ -275,5 +276,5 @@ func (r *Recorder) Close() (err error) {
 		}
 	}
 	r.gpus.close()
-	return err
+	return errors.Join(err, r.exits.close())
 }
