@@ -19,59 +19,94 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
 
-// A container of Podman has a record while it leases a GPU, with its exit status.
-func TestContainersOfPodmanHaveRecords(t *testing.T) {
-	needPackage(t, "podman", "podman")
-	describe(t)
-	p := podman{root: filepath.Join(dir, "podman"), runRoot: "/run/podman-test"}
-	p.load(t)
+// A container has a record while it leases a GPU, with its exit status.
+func TestContainersHaveRecords(t *testing.T) {
+	for name, start := range map[string]func(t *testing.T) (run func(words ...string) (string, error), flags string){
+		"podman": func(t *testing.T) (func(...string) (string, error), string) {
+			needPackage(t, "podman", "podman")
+			describe(t)
+			p := podman{root: filepath.Join(dir, "podman"), runRoot: "/run/podman-test"}
+			p.load(t)
+			return p.run, "--runtime " + wrapper()
+		},
+		"docker": func(t *testing.T) (func(...string) (string, error), string) {
+			needPackage(t, "docker.io", "dockerd", "docker")
+			describe(t)
+			dispatch(t, "runtime", "configure", "docker")
+			dockerd(t)
+			_, err := docker("import", tarball(), "gpu-test")
+			require.NoError(t, err)
+			return docker, "--runtime amd"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run, flags := start(t)
+			recordContainers(t, name, func(words, script, before string) string {
+				if before != "" { // its lease ends with it
+					out, err := run("wait", before)
+					require.NoError(t, err, out)
+				}
+				out, err := run(append(strings.Fields("run --detach --network none -e AMD_VISIBLE_DEVICES=0 "+flags+" "+words+
+					" gpu-test /bin/sh -c"), script)...)
+				require.NoError(t, err, out)
+				return strings.TrimSpace(out)
+			})
+		})
+	}
+}
+
+// recordContainers starts containers of an engine while a recorder looks as on a machine: engines
+// may remove a status sooner than it looks.
+func recordContainers(t *testing.T, engine string, start func(words, script, before string) (id string)) {
 	l := exclusive(t)
 	root := hosttest.Host(t, "amd") // its GPU has the name of the first lease
-	for at, to := range map[string]string{"/proc": "/proc", "/run": "/run", "/sys/fs/cgroup": "/sys/fs/cgroup"} {
+	for at, to := range map[string]string{"/proc": "/proc", "/run": "/run", "/sys/fs/cgroup": "/sys/fs/cgroup",
+		"/var/lib/docker": filepath.Join(dir, "docker")} {
 		require.NoError(t, os.RemoveAll(root.Path(at)))
 		require.NoError(t, os.MkdirAll(filepath.Dir(root.Path(at)), 0o755))
 		require.NoError(t, os.Symlink(to, root.Path(at)))
 	}
 	store := taskrecord.Store{Dir: root.Path(taskrecord.DefaultDir)}
-	rec, err := recorder.New(recorder.Options{Root: root, Limits: taskrecord.Limits{Bytes: 64 << 20, Age: time.Hour, FailedAge: time.Hour},
-		Log: t.Logf})
+	rec, err := recorder.New(recorder.Options{Root: root, Log: t.Logf,
+		Limits: taskrecord.Limits{Bytes: 64 << 20, Age: time.Hour, FailedAge: time.Hour}})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- rec.Run(ctx) }() // at the intervals of a machine: Podman removes the status in 0.1 s
+	go func() { ended <- rec.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-ended)
 	})
-	for name, c := range map[string]struct {
+	containers := []struct {
 		words, script string
-		ending        taskrecord.Ending
 		kind          verdict.Kind
 	}{
-		"fails":      {"", "sleep 6; exit 7", taskrecord.Exited, verdict.Container},
-		"succeeds":   {"", "sleep 6", taskrecord.Exited, ""},
-		"is removed": {"--rm", "sleep 6; exit 5", taskrecord.Exited, verdict.Container},
-	} {
-		words := strings.Fields("--runtime " + wrapper() + " run --detach --network none -e AMD_VISIBLE_DEVICES=0 " +
-			c.words + " gpu-test /bin/sh -c")
-		out, err := p.run(append(words, c.script)...)
-		require.NoError(t, err, out)
-		id := strings.TrimSpace(out)
+		{"", "sleep 6; exit 7", verdict.Container},
+		{"", "sleep 6", ""},
+		{"--rm", "sleep 6; exit 5", verdict.Container},
+	}
+	ids, id := []string(nil), ""
+	for _, c := range containers {
+		id = start(c.words, c.script, id)
+		ids = append(ids, id)
+	}
+	for i, c := range containers {
+		id := ids[i]
 		for end := time.Now().Add(2 * time.Minute); !store.Ended(id); time.Sleep(20 * time.Millisecond) {
-			require.True(t, time.Now().Before(end), "%s: the record does not end", name)
+			require.True(t, time.Now().Before(end), "%s: the record does not end", c)
 		}
 		f, err := store.Find(id[:12])
 		require.NoError(t, err)
 		r, err := f.Read()
 		require.NoError(t, err)
-		t.Logf("%s: %+v, last %v", name, r.End, r.Machine[len(r.Machine)-1])
+		t.Logf("%s: %+v, last %v", c, r.End, r.Machine[len(r.Machine)-1])
 		require.Equal(t, lease.Container, r.Head.Kind)
-		require.Equal(t, "podman", r.Head.Engine)
+		require.Equal(t, engine, r.Head.Engine)
 		require.Equal(t, l.GPUs[0], r.Head.GPUs[0].Name)
 		require.NotEmpty(t, r.GPUs[l.GPUs[0]])
-		require.Positive(t, r.Machine[1].Value(taskrecord.Processes), name)
-		require.Equal(t, c.kind != "", r.Failed(), name)
-		require.Equal(t, c.kind, verdict.Decide(&r).Kind, name)
-		require.Equal(t, c.ending, r.End.Ending, name)
+		require.Positive(t, r.Machine[1].Value(taskrecord.Processes), c)
+		require.Equal(t, c.kind != "", r.Failed(), c)
+		require.Equal(t, c.kind, verdict.Decide(&r).Kind, c)
+		require.Equal(t, taskrecord.Exited, r.End.Ending, c)
 	}
 }

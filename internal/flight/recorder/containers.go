@@ -215,8 +215,8 @@ func (r *Recorder) beginRecord(c *container) (err error) {
 	}
 	if c.ended.IsZero() {
 		r.sample(c, r.Now().UTC())
-		if c.engine == "podman" {
-			return r.exits.await(c.handle)
+		if file := c.exitFile(); file != "" {
+			return r.exits.await(file)
 		}
 	}
 	return nil

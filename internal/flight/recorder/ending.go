@@ -164,7 +164,7 @@ func (r *Recorder) end(c *container) error {
 	r.addPace(&whole)
 	c.uncounted, r.changed = &v, true
 	r.late.add(c)
-	r.exits.forget(c.handle)
+	err = errors.Join(err, r.exits.forget(c.exitFile()))
 	if e.Ending == taskrecord.NoStatus {
 		c.uncounted = nil
 	}

@@ -58,7 +58,6 @@ func TestContainersOfOtherEnginesHaveRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.put("/run/libpod/exits/of-another", "0")
 			w.engineContainer(c.bundle, c.group, 7000)
 			w.run(20 * time.Second)
 			w.kill(7000)
@@ -120,7 +119,6 @@ func TestContainersWithAnOpenGPUHaveRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.put("/run/libpod/exits/of-another", "0")
 			w.process(7000)
 			w.now = w.now.Add(10 * time.Second)
 			w.process(7005) // it has the GPU open

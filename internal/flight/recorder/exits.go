@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/garden"
@@ -55,32 +54,38 @@ func (r *Recorder) fetchExit(ctx context.Context, handle string) (*int, error) {
 // errNoStatus reports that no file has the exit status, and none will.
 var errNoStatus = errors.New("the engine has no file with the exit status")
 
-// dockerState names the folder in which Docker keeps the end of a container until it is removed:
-// with --rm that is at once.
+// dockerState names the folder in which Docker keeps its containers.
 const dockerState = "/var/lib/docker/containers"
+
+// exitFile returns the file in which an engine of root writes the exit status of a container, ""
+// if it writes none.
+func (c *container) exitFile() string {
+	switch c.engine {
+	case "docker":
+		return path.Join(dockerState, c.handle, "config.v2.json")
+	case "podman":
+		return path.Join("/run/libpod/exits", c.handle) // conmon writes the number alone
+	}
+	return ""
+}
 
 // engineExit returns the exit status of a container of Docker or Podman.
 func (r *Recorder) engineExit(c *container) (*int, error) {
-	var status int
-	switch c.engine {
-	case "docker":
-		data, err := r.Root.ReadFile(path.Join(dockerState, c.handle, "config.v2.json"))
-		if err != nil {
-			return nil, errNoStatus
-		}
-		if status, err = dockerExit(data); err != nil {
-			return nil, err
-		}
-	case "podman":
-		text, err := r.exits.status(c.handle)
-		if err != nil {
-			return nil, errNoStatus
-		}
-		if status, err = strconv.Atoi(strings.TrimSpace(text)); err != nil {
-			return nil, fmt.Errorf("cannot read the exit status of container %s: %w", c.handle, err)
-		}
-	default:
+	if c.exitFile() == "" {
 		return nil, errNoStatus
+	}
+	text, err := r.exits.last(c.exitFile())
+	if err != nil {
+		return nil, errNoStatus
+	}
+	status, err := 0, error(nil)
+	if c.engine == "docker" {
+		status, err = dockerExit([]byte(text))
+	} else {
+		status, err = strconv.Atoi(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the exit status of container %s: %w", c.handle, err)
 	}
 	return &status, nil
 }
@@ -94,7 +99,7 @@ func dockerExit(data []byte) (int, error) {
 		}
 	}
 	if err := json.Unmarshal(data, &file); err != nil {
-		return 0, fmt.Errorf("cannot read the exit status of a container: %w", err)
+		return 0, err
 	}
 	if file.State.Running {
 		return 0, errors.New("Docker has not written the exit status yet")

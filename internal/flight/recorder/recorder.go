@@ -83,7 +83,7 @@ type Recorder struct {
 	services     services
 	gpus         gpus
 	late         late
-	exits        exits
+	exits        exitFiles
 	faultsAt     time.Time // of quarantine's record when late faults were read
 	holders      holders
 	oom          finding // the last OOM kill
