@@ -22,9 +22,6 @@ import (
 // Pebble is its daemon, as the charm provides it.
 const Pebble = "github.com/canonical/pebble/cmd/pebble"
 
-// unused are the charm's programs that no hook runs by itself.
-var unused = []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "gpu-dra-driver", "pebble", "rocm-exporter", "runc-amd-wrapper"}
-
 // Build makes programs into a folder, statically linked as `make build` does. They are
 // packages as from the top of this repository, "./src/dispatch", or flags of go build.
 func Build(into string, packages ...string) error {
@@ -76,7 +73,7 @@ func LightCharm(dir string, more ...string) error {
 	if err := Build(bin, append(more, "./src/dispatch", "./tools/sandbox")...); err != nil {
 		return err
 	}
-	for _, name := range unused { // the charm takes programs of this machine alone
+	for _, name := range hosttest.Programs { // the charm takes programs of this machine alone
 		if err := os.Link(filepath.Join(bin, "dispatch"), filepath.Join(bin, name)); err != nil {
 			return err
 		}
@@ -84,7 +81,7 @@ func LightCharm(dir string, more ...string) error {
 	if err := Unpack(dir); err != nil {
 		return err
 	}
-	for _, name := range unused {
+	for _, name := range hosttest.Programs {
 		path := filepath.Join(dir, "charm", "bin", name)
 		if err := os.Remove(path); err != nil { // it may be a link to one that stays
 			return err

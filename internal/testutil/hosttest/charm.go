@@ -15,13 +15,16 @@ import (
 // package, for the fixture hosts.
 func Source() string { return filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(HostsDir())))) }
 
+// Programs lists the charm's programs that no hook runs by itself.
+var Programs = []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "gpu-dra-driver", "pebble",
+	"rocm-exporter", "runc-amd-wrapper"}
+
 // CharmDir returns a charm as Juju unpacks it, with empty programs.
 func CharmDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
-	for _, name := range []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "gpu-dra-driver",
-		"pebble", "rocm-exporter", "runc-amd-wrapper"} {
+	for _, name := range Programs {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", name), []byte(name), 0o755))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "dispatch"), []byte("dispatch"), 0o755))

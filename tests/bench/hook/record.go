@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
@@ -83,7 +84,7 @@ func (b *bench) build() error {
 			return err
 		}
 	}
-	for _, name := range []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "gpu-dra-driver", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
+	for _, name := range hosttest.Programs {
 		if err := os.WriteFile(b.path("charm/bin/"+name), nil, 0o755); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/jujutest"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/sandbox"
 )
@@ -35,7 +36,7 @@ func newBench() (b *bench, err error) {
 		return b, fmt.Errorf("cannot build dispatch: %w\n%s", err, out)
 	}
 	// No hook here runs the charm's other programs.
-	for _, name := range []string{"concourse-exporter", "gpu-baseline", "gpu-device-plugin", "gpu-dra-driver", "pebble", "rocm-exporter", "runc-amd-wrapper"} {
+	for _, name := range hosttest.Programs {
 		if err := os.WriteFile(charm+"/bin/"+name, nil, 0o755); err != nil {
 			return b, err
 		}
