@@ -26,7 +26,8 @@ import (
 func desireRemoval(o role.Observed) role.Desired {
 	why := o.Facts.Commands().WhyRemoved(o.Event)
 	d := role.Desired{Remove: true, Resources: slices.Concat(
-		worker.Stop(o, why, role.RunningTasks, o.Config.Worker.DrainTimeout), web.Stop(o, why), role.StopPebble(o, why))}
+		worker.Stop(o, why, role.RunningTasks, o.Config.Worker.DrainTimeout),
+		[]plan.Resource{worker.NoTaskNetwork{Why: why}}, web.Stop(o, why), role.StopPebble(o, why))}
 	if o.Event != "remove" {
 		return d
 	}

@@ -54,7 +54,7 @@ func RemoveAll(o role.Observed, why string) []plan.Resource {
 		resource.AllAbsent(why, concourse.UnitFile, oci.DefaultConfig, pool.ReportFile, nodelabels.File)...)
 	rs = append(rs, resource.AllAbsent(why, kubernetesFiles()...)...)
 	rs = append(append(rs, recorderFiles(why)...), removeGPUs(o, why)...)
-	rs = append(append(rs, removeEngines(why)...), NoTaskNetwork{why})
+	rs = append(rs, removeEngines(why)...)
 	for _, dir := range []string{concourse.ConfigDir, lease.DefaultDir} {
 		rs = append(rs, resource.Absent{Path: dir, Why: why, Tree: true})
 	}
