@@ -144,7 +144,9 @@ func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 		return u.must(`runuser -u postgres -- psql --quiet --tuples-only --no-align --port "$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse_*/postgresql.conf)" --dbname=concourse --command="` + text + `"`)
 	}
 	sql("CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)")
+	u.must("iptables -N CONCOURSE-OPERATOR") // a real worker makes it
 	u.onMachine("down")
+	require.NotContains(t, u.must("iptables-save"), "CONCOURSE")
 	require.Equal(t, "inactive", u.state(concourse.WebUnit))
 	require.Equal(t, "inactive", u.state(concourse.Unit))
 	u.must("systemctl start concourse-ci-machine.service")
