@@ -121,7 +121,7 @@ func (w *walk) person(command string) (string, error) {
 	if strings.Contains(command, " login --concourse-url ") {
 		return w.logIn(command)
 	}
-	if strings.Contains(command, "fly -t ci set-pipeline ") {
+	if strings.Contains(command, "fly --target ci set-pipeline ") {
 		return w.as(fmt.Sprintf(answer, command))
 	}
 	for beginning, check := range w.serves {
