@@ -46,8 +46,7 @@ var route = []journey{
 		"## Turn quarantine off":                   "concourse-ci-machine gpu return 0",
 	}},
 	{page: "docs/how-to/measure.md", percent: 100},
-	{page: "docs/how-to/fetch-once.md", percent: 60, prepare: map[string]string{
-		"": certificate, "## Warm workers": pipelines}},
+	{page: "docs/how-to/fetch-once.md", percent: 60, prepare: map[string]string{"": certificate}},
 	{page: "docs/how-to/upgrade.md", percent: 50, values: map[string]string{"<token or URI of a Juju secret>": "ghp_0"}},
 	{page: "docs/how-to/monitoring.md", percent: 20},
 	{page: "docs/how-to/protect-metrics.md", percent: 100, prepare: map[string]string{"": exporterKey},
@@ -143,9 +142,6 @@ chown me exporter.key`
 	--port=$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse_*/postgresql.conf) concourse`
 	// refusesStrangers checks for TLS and the question for a password.
 	refusesStrangers = `[ "$(curl -sk -o /dev/null -w '%{http_code}' https://127.0.0.1:9443/metrics)" = 401 ]`
-	// pipelines saves two pipelines and their variables.
-	pipelines = `cd /home/me/concourse-ci-machine && mkdir vars
-for name in warm-images.yml vars/warm-images.yml fill-models.yml vars/fill-models.yml; do concourse-ci-machine get-pipelines name=$name >$name; done`
 	// images gives root's and the user's engines the image of the page, because there is no
 	// registry.
 	images = `ln -s busybox /bin/kill # docker's service needs one
