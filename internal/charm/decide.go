@@ -71,14 +71,14 @@ func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, 
 	if model.Leaving(u.Event) {
 		want.Desired = desireRemoval(u)
 	} else {
-		if u.Facts.Role.Web() {
-			err = c.decideWeb(ctx, u, &want)
-		}
-		if err == nil && u.Facts.Role != model.WebRole {
-			err = c.decideWorker(ctx, u, &want)
-		}
-		if err != nil {
+		if want, err = c.decideHalves(ctx, u); err != nil {
 			return want, err
+		}
+		if facts, differ := u.Facts.WithGPUs(want.Worker.GPUs); differ && u.Facts.Role == model.AllRole {
+			u.Facts = facts // otherwise the web would know them from the next hook on
+			if want, err = c.decideHalves(ctx, u); err != nil {
+				return want, err
+			}
 		}
 		if u.Facts.Role == model.AllRole {
 			want.AddPebble(u)
@@ -89,6 +89,17 @@ func (c *Charm) decideRole(ctx context.Context, u role.Observed) (want Desired, 
 	// print the plan.
 	want.Resources = append([]plan.Resource{amd.ToolkitKept()}, want.Resources...)
 	return want, nil
+}
+
+// decideHalves returns the desired state of the web and the worker of a unit.
+func (c *Charm) decideHalves(ctx context.Context, u role.Observed) (want Desired, err error) {
+	if u.Facts.Role.Web() {
+		err = c.decideWeb(ctx, u, &want)
+	}
+	if err == nil && u.Facts.Role != model.WebRole {
+		err = c.decideWorker(ctx, u, &want)
+	}
+	return want, err
 }
 
 // decideWeb adds the desired state of the web.

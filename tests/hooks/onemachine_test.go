@@ -136,6 +136,17 @@ func TestChangeThatDoesNotWorkFails(t *testing.T) {
 	m.must("reset compute-runtime")
 }
 
+// The web limits tasks by the GPUs of the worker beside it.
+func TestChangeOfAMachineLeavesNothingToDo(t *testing.T) {
+	t.Parallel()
+	m := newOneMachine(t, fixture("amd"))
+	m.must("up --release=" + releaseTarball("8.2.5"))
+	for _, sharing := range []string{"exclusive", "shared"} {
+		m.must("set gpu-sharing=" + sharing)
+		require.Contains(t, m.must("plan"), "\nnothing to do\n", sharing)
+	}
+}
+
 func TestUpgradeOfAMachine(t *testing.T) {
 	t.Parallel()
 	m := newOneMachine(t, fixture("no-gpu"))

@@ -154,6 +154,23 @@ func (f Facts) WithKey(key string) Facts {
 	return f
 }
 
+// WithGPUs returns the Facts with the GPUs of this unit's worker, and whether a web decides
+// otherwise by them than by the published ones.
+func (f Facts) WithGPUs(gpus relation.WorkerGPUs) (with Facts, differ bool) {
+	if f.Peer == nil || f.Web == nil {
+		return f, false
+	}
+	w, at := *f.Web, f.Peer.ID+" "+f.Unit
+	own := w.Workers[at]
+	if maps.Equal(own.GPUs.WithoutEach().Databag(), gpus.WithoutEach().Databag()) {
+		return f, false
+	}
+	w.Workers = maps.Clone(w.Workers)
+	own.GPUs, own.Unit = gpus, f.Unit
+	w.Workers[at], f.Web = own, &w
+	return f, true
+}
+
 // Authorized returns the keys of workers that may register.
 func (w *Web) Authorized() []string {
 	var keys []string

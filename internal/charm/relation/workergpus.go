@@ -32,6 +32,12 @@ type WorkerGPUs struct {
 // Total returns the number of GPUs that the worker has when none is missing.
 func (g WorkerGPUs) Total() int { return g.Count + g.Missing }
 
+// WithoutEach returns the GPUs without the table of each, which a web only shows.
+func (g WorkerGPUs) WithoutEach() WorkerGPUs {
+	g.Each, g.Since = nil, time.Time{}
+	return g
+}
+
 // ArchCount holds the number of a unit's GPUs with one architecture.
 type ArchCount struct {
 	Arch string `json:"arch"` // gfx942
