@@ -68,10 +68,7 @@ func (p Package) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 			return p.waitForLists(ctx, h, update)
 		}},
 		preserved.wrap(h, plan.Step{Op: "install " + p.Name, Why: why, Tolerate: p.Tolerate,
-			Do: func(ctx context.Context) error {
-				_, err := h.Run(ctx, install)
-				return err
-			}}),
+			Do: func(ctx context.Context) error { return runApt(ctx, h, install) }}),
 	}, nil
 }
 
@@ -145,8 +142,8 @@ func (p Package) Added(ctx context.Context, h host.Host) ([]string, error) {
 	return simulated(out, func(f []string) bool { return f[0] == "Inst" && !strings.HasPrefix(f[2], "[") }), err
 }
 
-// Removed returns the packages that a simulation of apt removes or purges.
-func Removed(simulation []byte) []string {
+// removed returns the packages that a simulation of apt removes or purges.
+func removed(simulation []byte) []string {
 	return simulated(simulation, func(f []string) bool { return f[0] == "Remv" || f[0] == "Purg" })
 }
 

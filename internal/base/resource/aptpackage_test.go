@@ -133,6 +133,19 @@ func TestPackageIsInstalledWithoutTouchingLocks(t *testing.T) {
 	require.Empty(t, diff(t, h, p))
 }
 
+// apt-get does nothing after a dpkg that was killed.
+func TestKilledDpkgIsCompletedFirst(t *testing.T) {
+	h, r := machine(t)
+	hosttest.Put(t, h.Root, "/var/lib/dpkg/updates/0001", "")
+	r.Answer("apt-get update", "").On("dpkg", func(c host.Command) (string, error) {
+		require.Contains(t, c.Env, "DEBIAN_FRONTEND=noninteractive")
+		return "", h.Remove("/var/lib/dpkg/updates/0001")
+	}).Answer("apt-get install", "")
+	apply(t, h, Package{Name: "pkg"})
+	require.Len(t, r.Ran, 3)
+	require.Equal(t, "dpkg --force-confdef --force-confold --configure -a", r.Ran[1])
+}
+
 func TestAllListsAreFetchedIfTheMachineHasNone(t *testing.T) {
 	s := source()
 	for name, have := range map[string]string{

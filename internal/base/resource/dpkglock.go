@@ -59,3 +59,22 @@ func lockDpkg(ctx context.Context, r host.Root) (unlock func(), err error) {
 	}
 	return release, nil
 }
+
+// runApt runs a command of apt-get. It first completes a run of dpkg that was killed, because
+// apt-get does nothing before.
+func runApt(ctx context.Context, h host.Host, c host.Command) error {
+	unlock, err := lockDpkg(ctx, h.Root) // the run of another program is not a killed one
+	if err != nil {
+		return err
+	}
+	left, err := h.Glob("/var/lib/dpkg/updates/[0-9]*")
+	unlock()
+	if err == nil && len(left) > 0 {
+		_, err = h.Run(ctx, host.Command{Argv: []string{"dpkg", "--force-confdef", "--force-confold", "--configure", "-a"},
+			Deadline: installLimit, Env: c.Env})
+	}
+	if err == nil {
+		_, err = h.Run(ctx, c)
+	}
+	return err
+}

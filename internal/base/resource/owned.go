@@ -112,9 +112,18 @@ type RemoveOwned struct {
 
 const removeLimit = 15 * time.Minute // longer than the wait for dpkg's lock
 
-// PurgePackages returns the command that removes packages with their settings. It waits for
-// other users of apt.
-func PurgePackages(args ...string) host.Command { return removal("purge", args...) }
+// PurgePackages removes packages with their settings. It waits for other users of apt.
+func PurgePackages(ctx context.Context, h host.Host, names ...string) error {
+	return runApt(ctx, h, removal("purge", names...))
+}
+
+// SimulatePurge returns the packages that PurgePackages would remove.
+func SimulatePurge(ctx context.Context, h host.Host, names ...string) ([]string, error) {
+	c := removal("purge", append([]string{"--simulate"}, names...)...)
+	c.ReadOnly = true
+	out, err := h.Run(ctx, c)
+	return removed(out), err
+}
 
 func removal(verb string, args ...string) host.Command {
 	argv := []string{"apt-get", verb, "--yes", "-o", fmt.Sprintf("DPkg::Lock::Timeout=%d", int(lockTimeout.Seconds()))}
@@ -146,7 +155,7 @@ func (t RemoveOwned) Diff(_ context.Context, h host.Host) (plan.Plan, error) {
 				return errors.Join(fmt.Errorf("cannot remove package %s: %s needs it; it stays", t.Name,
 					strings.Join(others, ", ")), dropRecord())
 			}
-			if _, err := h.Run(ctx, t.command()); err != nil {
+			if err := runApt(ctx, h, t.command()); err != nil {
 				return err
 			}
 			return dropRecord()
@@ -171,5 +180,5 @@ func (t RemoveOwned) others(ctx context.Context, h host.Host) (names []string, e
 		return nil, err
 	}
 	out, err := h.Run(ctx, t.simulation())
-	return slices.DeleteFunc(Removed(out), func(name string) bool { return slices.Contains(own.Packages, name) }), err
+	return slices.DeleteFunc(removed(out), func(name string) bool { return slices.Contains(own.Packages, name) }), err
 }

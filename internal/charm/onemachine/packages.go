@@ -86,7 +86,7 @@ func (n noPackages) purge(ctx context.Context, h host.Host) error {
 	}
 	own, err := n.removable(ctx, h)
 	if err == nil && len(own) > 0 {
-		_, err = h.Run(ctx, resource.PurgePackages(own...))
+		err = resource.PurgePackages(ctx, h, own...)
 	}
 	if err != nil {
 		return fmt.Errorf("%w; repair apt, then run again: sudo concourse-ci-machine purge", err)
@@ -125,10 +125,8 @@ func (n noPackages) removable(ctx context.Context, h host.Host) ([]string, error
 	own = slices.DeleteFunc(own, func(name string) bool { return name != pgPackage && slices.Contains(manual, name) })
 	// apt-get --simulate takes long, so the first is for all.
 	needed := func(names []string) (bool, error) {
-		c := resource.PurgePackages(append([]string{"--simulate"}, names...)...)
-		c.ReadOnly = true
-		out, err := h.Run(ctx, c)
-		return slices.ContainsFunc(resource.Removed(out), func(name string) bool { return !slices.Contains(own, name) }), err
+		removed, err := resource.SimulatePurge(ctx, h, names...)
+		return slices.ContainsFunc(removed, func(name string) bool { return !slices.Contains(own, name) }), err
 	}
 	if all, err := needed(own); err != nil || !all {
 		return own, err
