@@ -68,6 +68,15 @@ func (u *unit) killed(args string, lines int) {
 	c.Wait()
 }
 
+// killedDpkg kills up, apt-get and dpkg while dpkg works. $1 is the release's path.
+const killedDpkg = `concourse-ci-machine up --release "$1" >/dev/null &
+until [ -n "$(ls /var/lib/dpkg/updates)" ]; do kill -0 $! || exit 1; done
+for p in /proc/[0-9]*; do
+	case $(cat $p/comm 2>/dev/null) in dpkg | apt-get | concourse-ci-ma*) kill -KILL ${p#/proc/} ;; esac
+done
+wait
+[ -n "$(ls /var/lib/dpkg/updates)" ]`
+
 // installsConfined shows that apt works as the timer's service runs it: that service finishes
 // the installation of a database that was interrupted.
 func installsConfined(u *unit) {
@@ -105,7 +114,7 @@ func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 	require.Contains(t, out, "write another web-port to /etc/concourse-ci-machine/config.yaml")
 	u.must("systemctl stop hog")
 
-	u.must("touch /var/lib/dpkg/updates/0001") // dpkg was killed
+	u.must("set -- " + tgz + "\n" + killedDpkg)
 	for i := range 20 {
 		u.killed("up --release "+tgz, 1+4*i)
 	}
