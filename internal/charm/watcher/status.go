@@ -10,6 +10,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // Status shows who leases each GPU, the counters since the boot, and the quarantined GPUs.
@@ -49,7 +50,7 @@ func (u *Unit) Status(w io.Writer, f term.Format) error {
 			Service []ServiceStatus `json:"service,omitempty"`
 		}{l.sharing(), r, u.serviceJSON(served)})
 	}
-	text := u.leaseText(r, states, l.gpus, f)
+	text := u.leaseText(r, states, l.gpus, served, f)
 	if l.shared {
 		text += "containers share the GPUs; to lease them: sudo " + u.Commands.Name() +
 			" runtime configure <engine> --exclusive\n"
@@ -66,12 +67,22 @@ func (l *unitLeases) sharing() string {
 	return "exclusive"
 }
 
-func (u *Unit) leaseText(r pool.Report, states []lease.State, gpus []gpu.Slot, f term.Format) string {
+func (u *Unit) leaseText(
+	r pool.Report, states []lease.State, gpus []gpu.Slot, served []pool.Record, f term.Format,
+) string {
+	excluded := map[string]string{}
+	for _, s := range served {
+		if s.Service.State != quarantine.InService {
+			excluded[s.Service.Name] = s.Service.State.String()
+		}
+	}
 	var b strings.Builder
 	for i, g := range r.GPUs {
 		state, colour := "free", term.Green
 		if g.Held {
 			state, colour = "held", term.Yellow
+		} else if text := excluded[g.Name]; text != "" {
+			state, colour = text, term.Red
 		}
 		fmt.Fprintf(&b, "%s  %s", f.Column(colour, state, 4), gpus[i])
 		if g.Container != "" {

@@ -42,6 +42,8 @@ func TestMachineWithoutAUnitQuarantinesAndReturnsGPUs(t *testing.T) {
 	require.Contains(t, quarantinedNow(t, u.Host.Root), `"name":"0000:43:00.0","reason"`)
 
 	status := statusOf(t, u)
+	require.Regexp(t, `(?m)^quarantined  GPU 1 \(GPU-2f90ab16c8e7431d, 0000:43:00.0\)$`, status)
+	require.NotContains(t, status, "free  GPU 1 ")
 	require.Contains(t, status, "quarantined: GPU 1 (GPU-2f90ab16c8e7431d, 0000:43:00.0) has been quarantined since ")
 	require.Contains(t, status, "containers share the GPUs; to lease them: "+
 		"sudo gpukit runtime configure <engine> --exclusive\n")
