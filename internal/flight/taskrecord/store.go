@@ -275,7 +275,8 @@ func (s Store) removeOrphans(all []File) error {
 }
 
 // ErrNoneFailed reports that no record is of a failed task.
-var ErrNoneFailed = errors.New("nothing failed on this machine in the time that is kept")
+var ErrNoneFailed = errors.New("nothing failed on this machine in the time that is kept; " +
+	"to see a task or run that succeeded, name it, with sudo")
 
 // Find returns the record of a handle or of the beginning of one. With "" it returns the
 // last failed one, or ErrNoneFailed.

@@ -40,7 +40,7 @@ func WaitForSummary(ctx context.Context, root host.Root, id string) (Summary, er
 		if err != nil {
 			return Summary{}, err
 		}
-		if s, ok := report.summary(id); ok {
+		if s, ok := report.Find(id); ok {
 			return s, nil
 		}
 		if time.Since(report.At) > silent {
@@ -54,7 +54,8 @@ func WaitForSummary(ctx context.Context, root host.Root, id string) (Summary, er
 	}
 }
 
-func (r *Report) summary(id string) (s Summary, ok bool) {
+// Find returns the summary of a task, run or container that ended.
+func (r *Report) Find(id string) (s Summary, ok bool) {
 	at := slices.IndexFunc(r.Entries, func(e Entry) bool { return e.Handle == id })
 	if at < 0 {
 		return s, false

@@ -19,6 +19,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/verdict"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/gpurun"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/rungroup"
 )
@@ -28,6 +29,8 @@ type why struct {
 	verdict.Entry
 	Reasons []verdict.Reason `json:"reasons"`
 	Running bool             `json:"running"`
+	// Incomplete reports that the run ended, but its record can still change.
+	Incomplete bool `json:"incomplete,omitempty"`
 	// Quarantined has a sentence for each of its GPUs that is not in service, while it runs.
 	Quarantined []string             `json:"quarantined,omitempty"`
 	Kernel      []taskrecord.Line    `json:"kernel"`
@@ -48,15 +51,20 @@ func (c *Actions) Why(ctx context.Context, w io.Writer, which string, f term.For
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return c.whyWithoutRoot(w, which, f)
-	case errors.Is(err, taskrecord.ErrNoneFailed) && f.JSON:
-		return term.JSON(w, nil)
 	case errors.Is(err, taskrecord.ErrNoneFailed):
-		_, err = fmt.Fprintln(w, err)
-		return err
+		return writeNoneFailed(w, f)
 	case err != nil:
 		return err
 	}
 	return a.write(w, f)
+}
+
+func writeNoneFailed(w io.Writer, f term.Format) error {
+	if f.JSON {
+		return term.JSON(w, nil)
+	}
+	_, err := fmt.Fprintln(w, taskrecord.ErrNoneFailed)
+	return err
 }
 
 // WhyForUser shows a run to its user as Why does. Of the kernel's lines it shows those about
@@ -79,7 +87,12 @@ const (
 
 // findWhy returns the record of a task, run or container.
 func (c *Actions) findWhy(ctx context.Context, which string) (a why, err error) {
-	file, err := taskrecord.Store{Dir: c.Host.Path(taskrecord.DefaultDir)}.Find(which)
+	store := taskrecord.Store{Dir: c.Host.Path(taskrecord.DefaultDir)}
+	report, _ := verdict.ReportFile(verdict.ReportPath).Read(c.Host.Root) // without a recorder it is missing
+	if which == "" && len(report.Details) > 0 && store.Open(report.Details[0].Handle) {
+		which = report.Details[0].Handle
+	}
+	file, err := store.Find(which)
 	if err != nil {
 		return a, err
 	}
@@ -98,6 +111,10 @@ func (c *Actions) findWhy(ctx context.Context, which string) (a why, err error) 
 		Output: []string{}, Timeline: taskrecord.TimelineOf(&r, timelineWidth)}
 	if r.End != nil {
 		a.Unread = r.End.Unread
+	}
+	if s, ended := report.Find(a.Handle); ended && a.Running && a.Holder == lease.Run {
+		a.Entry, a.Running, a.Incomplete = s.Entry, false, true
+		a.Reasons = append([]verdict.Reason{}, s.Reasons...)
 	}
 	for _, g := range r.Head.GPUs {
 		if q := faults.Find(g.Name); a.Running && q != nil && q.Text() != "" {
@@ -132,6 +149,12 @@ func (c *Actions) whyWithoutRoot(w io.Writer, which string, f term.Format) error
 	report, err := verdict.ReportFile(verdict.ReportPath).Read(c.Host.Root)
 	if err != nil {
 		return err
+	}
+	switch {
+	case report.At.IsZero() && len(report.Details) == 0:
+		return errors.New("cannot read the last failures: the recorder has not reported yet; run it with sudo")
+	case which == "" && len(report.Details) == 0:
+		return writeNoneFailed(w, f)
 	}
 	for _, d := range report.Details {
 		if strings.HasPrefix(d.Handle, strings.ToLower(which)) {
@@ -187,6 +210,9 @@ func (a why) text() string {
 		b.WriteString("verdict: none, as no sign shows a failure\n")
 	default:
 		fmt.Fprintf(&b, "verdict: %s\n", cmp.Or(string(a.Kind), verdict.Succeeded))
+	}
+	if a.Incomplete {
+		b.WriteString("its record is not complete yet: run this again in half a minute\n")
 	}
 	if a.Energy != nil {
 		fmt.Fprintf(&b, "energy of its GPUs: %s\n", a.Energy)

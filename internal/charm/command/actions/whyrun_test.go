@@ -98,6 +98,29 @@ func TestWhyShowsARunThatGoesOn(t *testing.T) {
 	}
 }
 
+// The client of a run that failed has its verdict before its record is complete.
+func TestWhyShowsARunThatJustFailed(t *testing.T) {
+	root, exit := hosttest.Root(t), 3
+	older := ended(t, root, taskrecord.End{Ending: taskrecord.Exited, Exit: &exit})
+	head := taskrecord.Head{Handle: "run-00c0ffee0001", Kind: lease.Run, Title: "ada: train", Started: hosttest.Now.Add(-time.Minute)}
+	_, err := taskrecord.Store{Dir: root.Path(taskrecord.DefaultDir)}.Begin(head)
+	require.NoError(t, err)
+	var report verdict.Report
+	for _, r := range []taskrecord.Record{older, {Head: head, End: &taskrecord.End{Ended: hosttest.Now, Ending: taskrecord.Exited, Exit: &exit}}} {
+		report.Add(&r, verdict.Decide(&r))
+	}
+	require.NoError(t, os.MkdirAll(root.Path("/run/concourse-ci-machine"), 0o755))
+	require.NoError(t, verdict.ReportFile(verdict.ReportPath).Write(root, report))
+	a := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, root)}}
+	for _, which := range []string{"", "run-00c0"} {
+		var text strings.Builder
+		require.NoError(t, a.Why(t.Context(), &text, which, term.Format{}))
+		require.Contains(t, text.String(), "run run-00c0ffee0001 (ada: train) from ")
+		require.Contains(t, text.String(), ", exit status 3\nverdict: run\nits record is not complete yet: run this again in half a minute\n")
+		require.Contains(t, text.String(), "exit status 3 (exit-status)\n")
+	}
+}
+
 // A user cannot read the records, but the report of the last failures.
 func TestWhyWithoutRootShowsTheLastFailures(t *testing.T) {
 	exit, root := 3, hosttest.Root(t)
@@ -105,9 +128,12 @@ func TestWhyWithoutRootShowsTheLastFailures(t *testing.T) {
 	a := &Actions{Charm: &charm.Charm{Host: hosttest.Quiet(t, root)}}
 	var text strings.Builder
 	require.ErrorContains(t, a.whyWithoutRoot(&text, "", term.Format{}), "run it with sudo")
-	var report verdict.Report
-	report.Add(&r, verdict.Decide(&r))
+	report := verdict.Report{At: hosttest.Now}
 	require.NoError(t, os.MkdirAll(root.Path("/run/concourse-ci-machine"), 0o755))
+	require.NoError(t, verdict.ReportFile(verdict.ReportPath).Write(root, report))
+	require.NoError(t, a.whyWithoutRoot(&text, "", term.Format{}))
+	require.Equal(t, taskrecord.ErrNoneFailed.Error()+"\n", text.String())
+	report.Add(&r, verdict.Decide(&r))
 	require.NoError(t, verdict.ReportFile(verdict.ReportPath).Write(root, report))
 	for _, which := range []string{"", "run-4f1c"} {
 		text.Reset()
