@@ -146,6 +146,9 @@ func (t Toolkit) Desire() ToolkitDesired {
 	if problem := t.malformed(); problem != "" {
 		return ToolkitDesired{Blocked: problem}
 	}
+	if t.Mode == ToolkitAuto && t.Version == "" && !slices.Contains(toolkitSeries, t.Series) {
+		return forget // tasks do not need the toolkit
+	}
 	if problem := t.impossible(); problem != "" {
 		text := notInstalled + ": " + problem
 		if t.Mode == ToolkitRequired {
@@ -219,7 +222,7 @@ func (t Toolkit) impossible() string {
 	case !slices.Contains(toolkitSeries, t.Series):
 		series := t.Series
 		series = cmp.Or(series, "an unknown series")
-		return fmt.Sprintf("AMD has no packages for %s, only for %s; use such a base", series,
+		return fmt.Sprintf("AMD has no packages for %s, only for %s; use one of these", series,
 			strings.Join(toolkitSeries, ", "))
 	case t.hasFolder() && t.Series == "resolute":
 		return fmt.Sprintf("AMD has no %s for %s; set amd-container-toolkit=%s", t.Version, t.Series, firstShared)

@@ -14,6 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/amd"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/predecessor"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/relation"
@@ -228,7 +229,11 @@ func webCauses(o Observed) (p part) {
 	app, _, _ := strings.Cut(o.Facts.Unit, "/")
 	switch {
 	case o.Facts.LeaderIsWeb():
-		if !o.TSA.Complete() {
+		switch {
+		case o.TSA.Complete():
+		case o.Facts.Commands().WithoutJuju():
+			p.cause(rankWeb, status.Wait("Waiting for the web of this machine").Run("sudo "+wellknown.MachineProgram+" logs"))
+		default:
 			p.cause(rankWeb, status.Wait("Waiting for the leader's web: see the leader's status"))
 		}
 	case len(o.Facts.Flights) == 0:

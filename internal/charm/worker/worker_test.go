@@ -14,6 +14,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/resource"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/status"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/config"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/model"
 	"github.com/fourdollars/concourse-ci-machine/internal/charm/role"
@@ -61,6 +62,17 @@ func TestD4WorkerWithoutAWebWaits(t *testing.T) {
 	}
 	o := observed(t, hosttest.Host(t, "amd"), nil)
 	require.True(t, Desire(o, nil).Up)
+}
+
+func TestWorkerBesideAWebThatIsNotReadyNamesWhereToLook(t *testing.T) {
+	for program, want := range map[wellknown.Program]string{
+		"":                       "waiting: Waiting for the leader's web: see the leader's status",
+		wellknown.MachineProgram: "waiting: Waiting for the web of this machine — run: sudo concourse-ci-machine logs",
+	} {
+		o := observed(t, hosttest.Host(t, "amd"), nil)
+		o.Facts.Config, o.Facts.Program, o.TSA = map[string]any{"mode": "all"}, program, concourse.TSA{}
+		require.Equal(t, want, text("Ready", Desire(o, nil).Causes))
+	}
 }
 
 // D16, D17: only changes of the worker's files restart it.
