@@ -93,6 +93,9 @@ func (c *Charm) failed(ctx context.Context, want Desired, err error) error {
 	if whole != why {
 		cause = cause.Explain("%s", whole)
 	}
+	if _, ok := errors.AsType[*release.NetworkError](step.Err); ok {
+		cause = cause.Fix("without internet set release-mirror, or run: " + c.Commands().GiveRelease())
+	}
 	if n >= maxAttempts {
 		cause.Kind = status.Blocked
 	}

@@ -91,6 +91,20 @@ func TestAttemptsAreCountedByStepInAPrivateFile(t *testing.T) {
 	require.Equal(t, 1, count("a"))
 }
 
+func TestFailedDownloadNamesTheWayWithoutInternet(t *testing.T) {
+	for program, want := range map[wellknown.Program]string{
+		"":                       "juju attach-resource <application> concourse-release=<tarball>",
+		wellknown.MachineProgram: "sudo concourse-ci-machine up --release=<tarball>",
+	} {
+		m := jujutest.New("concourse-ci-machine/0")
+		c := charmOf(t, hosttest.Root(t), m, m.Begin(jujutest.Hook("install")), nil)
+		c.Program = program
+		down := &plan.StepError{Op: "download Concourse 8.2.5", Err: &release.NetworkError{URL: "https://github.com/x", Err: errors.New("no route")}}
+		require.NoError(t, c.failed(t.Context(), Desired{}, down))
+		require.Equal(t, []string{"without internet set release-mirror, or run: " + want}, c.Causes(Desired{})[0].Commands)
+	}
+}
+
 // D1: the predecessor's download error stayed until some other event came.
 func TestD1DownloadIsRetriedUntilTheServerAnswers(t *testing.T) {
 	tarball := filepath.Join(t.TempDir(), "release.tgz")
