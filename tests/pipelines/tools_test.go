@@ -14,7 +14,7 @@ import (
 func tools(t *testing.T, names ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	for _, name := range []string{"sh", "cat", "chmod", "echo", "mktemp", "sed", "tr"} { // this machine may have ROCm's own
+	for _, name := range []string{"sh", "cat", "chmod", "echo", "mktemp", "rm", "sed", "tr"} { // this machine may have ROCm's own
 		path, err := exec.LookPath(name)
 		require.NoError(t, err)
 		require.NoError(t, os.Symlink(path, filepath.Join(dir, name)))
@@ -44,8 +44,11 @@ func TestVerifyROCmToolsTakesTheToolsOfTheImage(t *testing.T) {
 		"no clang": {[]string{"rocminfo", "amd-smi"}, "", 1, []string{"FAILED: the image has no hipcc or amdclang++; take one of ROCm"}},
 		"no info":  {[]string{"amd-smi", "amdclang++"}, "", 1, []string{"FAILED: the image has no rocminfo; take one of ROCm"}},
 	} {
-		dir := tools(t, c.tools...)
-		out, code := run(t, "verify-rocm-tools", asIs, "HIP_ARCHES="+c.archs, "PATH="+dir)
+		dir, tmp := tools(t, c.tools...), t.TempDir()
+		out, code := run(t, "verify-rocm-tools", asIs, "HIP_ARCHES="+c.archs, "PATH="+dir, "TMPDIR="+tmp)
+		left, err := os.ReadDir(tmp)
+		require.NoError(t, err)
+		require.Empty(t, left, name)
 		require.Equal(t, c.code, code, "%s: %s", name, out)
 		for _, want := range c.want {
 			require.Contains(t, out, want, name)
