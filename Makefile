@@ -54,11 +54,11 @@ IN_MEMORY = GOTMPDIR= TMPDIR="$$("$(CURDIR)/scripts/test-tmpdir.sh")"
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz mutate clean packages apt-repository images
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test update e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz mutate clean packages apt-repository images
 
 # The targets that help shows, in the order of use. CONTRIBUTING.md describes all targets.
 SHOWN = Try_it: demo \
-	Change_it: test check fuzz mutate bench \
+	Change_it: test update check fuzz mutate bench \
 	Test_with_real_parts: e2e test-juju test-controller test-kubernetes test-terraform test-loki \
 	Build_it: build charm packages images windows site \
 	Release_it: release \
@@ -106,7 +106,7 @@ demo: build sandbox ## the charm without Juju and GPU: as root a whole CI on a t
 # reaches. node.go is for src/gpu-dra-driver, a module of its own. vetsource has the checks of
 # go vet, which would first compile everything for Windows.
 check: need-go ## gofmt, go vet, actionlint, staticcheck and unreached functions
-	@echo "gofmt, go vet, staticcheck and unreached functions: some minutes." >&2
+	@echo "gofmt, go vet, staticcheck and unreached functions: three to six minutes at first." >&2
 	@bad=$$("$$(go env GOROOT)/bin/gofmt" -l .) && \
 	if [ -n "$$bad" ]; then echo "gofmt -w would change:"; echo "$$bad"; exit 1; fi
 	$(LESS_GC) go vet -buildvcs=false -tags $(ALL_TAGS) ./...
@@ -130,6 +130,13 @@ test: check progress ## check, and all tests that need no root (PKG=./internal/g
 	@echo "All tests without root: some minutes on two cores." >&2
 	$(IN_MEMORY) $(GOTEST) -vet=off -timeout 2h ./tests/hooks ./...
 endif
+
+# Packages without golden files do not have the flag.
+update: need-go ## rewrites golden files and generated pages (PKG="./tests/docs ./internal/gpu/...": of these packages)
+	@all=$$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' $(or $(PKG),$(error name packages: make update PKG="./tests/docs ./internal/gpu/..."))) || exit; \
+	with=$$(echo "$$all" | awk '/testutil\/hosttest|\/internal\/oci / { print $$1 }'); \
+	if [ -z "$$with" ]; then echo "cannot update $(PKG): no package has golden files" >&2; exit 1; fi; \
+	$(IN_MEMORY) go test -buildvcs=false -vet=off $$with -update
 
 e2e: build progress ## tests that need root; installs packages of Debian or Ubuntu
 	@scripts/e2e-packages.sh
