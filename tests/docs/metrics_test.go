@@ -99,7 +99,7 @@ func TestEveryLabelOfAMetricIsExplained(t *testing.T) {
 		want = append(want, f.Labels...)
 	}
 	slices.Sort(want)
-	require.ElementsMatch(t, slices.Compact(want), terms(sectionOf(readFile(t, metricsPage), "labels")))
+	require.ElementsMatch(t, slices.Compact(want), terms(sectionOf(readFile(t, metricsPage), "labels")), "the labels of "+metricsPage)
 }
 
 // Other pages speak of metrics that there are.

@@ -12,7 +12,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -145,7 +147,7 @@ func (b *Buffer) String() string {
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// Golden compares got with the file; `go test -update` rewrites the file.
+// Golden compares got with the file; make update rewrites the file.
 func Golden(t testing.TB, file, got string) {
 	t.Helper()
 	if *update {
@@ -153,9 +155,15 @@ func Golden(t testing.TB, file, got string) {
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
+	caller, _, _, _ := runtime.Caller(1)
+	name := strings.TrimPrefix(runtime.FuncForPC(caller).Name(), "github.com/fourdollars/concourse-ci-machine/")
+	folder := path.Dir(name)
+	pkg, _, _ := strings.Cut(path.Base(name), ".")
+	remedy := fmt.Sprintf("if %s should change, run make update PKG=./%s", filepath.Base(file),
+		path.Join(folder, strings.TrimSuffix(pkg, "_test")))
 	want, err := os.ReadFile(file)
-	require.NoError(t, err, "run the test with -update to make it")
-	require.Equal(t, string(want), got)
+	require.NoError(t, err, remedy)
+	require.Equal(t, string(want), got, remedy)
 }
 
 // NewServer returns the URL of a server that gives the same answer to each request.
