@@ -54,7 +54,7 @@ IN_MEMORY = GOTMPDIR= TMPDIR="$$("$(CURDIR)/scripts/test-tmpdir.sh")"
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test update e2e packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz mutate clean packages apt-repository images
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test update e2e programs-amd64 programs-arm64 packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz mutate clean packages apt-repository images
 
 # The targets that help shows, in the order of use. CONTRIBUTING.md describes all targets.
 SHOWN = Try_it: demo \
@@ -218,8 +218,12 @@ ifdef SIGNING_KEY
 	@gpg --batch --armor --export "$(SIGNING_KEY)" >$(APT)/concourse-ci-machine.asc
 endif
 
-package-%: need-go packer package-tree
-	@$(MAKE) --no-print-directory build GOARCH=$* VERSION="$(VERSION)" BIN=bin/packages/charm-bin/$*
+# First, because it checks what is missing, and shows how long it takes.
+programs-amd64 programs-arm64: programs-%: need-go
+	@$(MAKE) --no-print-directory build GOARCH=$* VERSION="$(VERSION)" BIN=bin/packages/charm-bin/$* \
+		MODULES=tools/packages TAKES="five minutes on two cores"
+
+package-%: programs-% packer package-tree
 	@echo "go build $(PACKAGED)/gpukit"
 	@mkdir -p $(PACKAGED)
 	@GOOS=linux GOARCH=$* go build -buildvcs=false -ldflags "-s -w $(LINKED)" -o $(PACKAGED)/ ./src/gpukit

@@ -1,7 +1,8 @@
 #!/bin/sh
 # need-build.sh FOLDER ARCH: whether the programs can be built for ARCH into FOLDER. What
 # can't work is told here, at once, with the way out; so is what takes long. VERSION is
-# what the programs will call themselves.
+# what the programs will call themselves, MODULES has folders of further modules, and TAKES the
+# time of a first build.
 set -eu
 cd "$(dirname "$0")/.."
 folder=$1 arch=$2
@@ -38,19 +39,28 @@ case ${VERSION:-unknown} in
 	esac ;;
 esac
 
+# Separate modules: of a program, and of the caller.
+modules="src/gpu-dra-driver ${MODULES:-}"
 deps() {
-	GOOS=linux GOARCH=$arch go list -buildvcs=false -deps ./src/... github.com/canonical/pebble/cmd/pebble 3>&1 >/dev/null 2>&3
+	{
+		GOOS=linux GOARCH=$arch go list -buildvcs=false -deps ./src/... github.com/canonical/pebble/cmd/pebble || return
+		for module in $modules; do
+			GOOS=linux go list -C "$module" -buildvcs=false -deps . || return
+		done
+	} 3>&1 >/dev/null 2>&3
 }
 if ! why=$(GOPROXY=off deps); then
 	case $why in
 	*GOPROXY=off*) ;;
 	*) stop "$why" ;;
 	esac
-	way="Where there is a network, in a copy of this folder: go mod vendor; then bring the folder here."
+	way="Where there is a network, in a copy of this folder: go mod vendor"
+	for module in $modules; do way="$way && go mod vendor -C $module"; done
+	way="$way; then bring the folder here."
 	[ "$(go env GOPROXY)" != off ] || stop "Go modules are missing here, and GOPROXY=off keeps Go from fetching them." \
 		"With a network: GOPROXY=https://proxy.golang.org,direct make ..." "$way"
 	echo "Fetching the Go modules that are missing here: a minute or more." >&2
 	why=$(deps) || stop "$why" "" "Go can't fetch the modules from $(go env GOPROXY)." \
 		"By a proxy: https_proxy=http://HOST:PORT make ...; from a mirror: GOPROXY=URL make ..." "$way"
 fi
-[ -e "$folder/dispatch" ] || echo "Building into $folder for $arch: some minutes at first, seconds later." >&2
+[ -e "$folder/dispatch" ] || echo "Building into $folder for $arch: ${TAKES:-some minutes} at first, seconds later." >&2

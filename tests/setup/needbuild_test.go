@@ -106,4 +106,24 @@ func TestMissingModulesAreReportedAtOnce(t *testing.T) {
 		require.Contains(t, out, want)
 		require.Contains(t, out, "go mod vendor")
 	}
+
+	// make packages also needs modules of a program that only it builds.
+	c := exec.Command("make", "--directory=../..", "packages")
+	c.Env = append(env, "GOPROXY=off")
+	out, err := c.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "Go modules are missing here, and GOPROXY=off keeps Go from fetching them.\n")
+	require.NotContains(t, string(out), "module lookup disabled")
+}
+
+func TestModulesOfEachProgramAreChecked(t *testing.T) {
+	dir, env := checkout(t)
+	for _, missing := range []string{"./src/...", "src/gpu-dra-driver", "tools/packages"} {
+		script := "#!/bin/sh\ncase \"$*\" in *" + missing + "*) echo 'module lookup disabled by GOPROXY=off' >&2; exit 1 ;; " +
+			"'env GOPROXY') echo off ;; esac\n"
+		require.NoError(t, os.WriteFile(dir+"/tools/go", []byte(script), 0o755))
+		code, out := needBuild(t, dir, append(env, "MODULES=tools/packages"), os.TempDir(), "amd64")
+		require.Equal(t, 1, code, missing)
+		require.Contains(t, out, "Go modules are missing here", missing)
+	}
 }
