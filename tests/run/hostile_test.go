@@ -91,6 +91,17 @@ func TestUserWithoutTheGroupIsRefused(t *testing.T) {
 	require.Contains(t, r.stderr, "sudo usermod -aG render $USER")
 }
 
+// A group is of no use to a user of a machine without a GPU.
+func TestMissingGPUIsNamedBeforeTheGroup(t *testing.T) {
+	m := newMachine(t)
+	require.NoError(t, os.Chmod(m.root.Path(gpurun.Socket), 0o660))
+	require.NoError(t, os.RemoveAll(m.root.Path("/sys")))
+	r := m.end(m.command(ada, "run", "--", "true"))
+	require.Equal(t, 125, r.status)
+	require.Contains(t, r.stderr, "cannot lease GPUs: this machine has no AMD GPU; see gpukit gpu list")
+	require.NotContains(t, r.stderr, "usermod")
+}
+
 // A user leases for no process of another user, and for none that has another user's rights.
 func TestUserLeasesOnlyForOwnProcesses(t *testing.T) {
 	m := newMachine(t)

@@ -2,6 +2,7 @@ package workstation
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/runend"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdi"
@@ -50,6 +52,16 @@ func NewRunServer(h host.Host, program string, log io.Writer) (*gpurun.Server, e
 // OwnedError returns the error of a run on a unit.
 func OwnedError(unit string) error {
 	return fmt.Errorf("cannot lease GPUs to commands: this machine is the unit %s, and its GPUs are its tasks'", unit)
+}
+
+// CheckGPU returns an error if the machine shows no AMD GPU, not even an unusable one.
+func CheckGPU(r host.Root) error {
+	vendor := gpu.VendorWith(gpu.OwnSpec)
+	inv, err := gpu.Discover(r)
+	if err != nil || len(inv.GPUsOf(vendor))+len(inv.UnusableOf(vendor)) > 0 {
+		return nil // the caller has another error
+	}
+	return errors.New("cannot lease GPUs: this machine has no AMD GPU; see " + wellknown.GPUKit + " gpu list")
 }
 
 // machineReader reads the GPUs of a machine again if they may have changed.

@@ -44,3 +44,10 @@ func TestNodesOfUnusableGPUsAreRefusedToRuns(t *testing.T) {
 		}
 	}
 }
+
+func TestMachineThatShowsAGPUIsNotWithoutOne(t *testing.T) {
+	for _, host := range []string{"mi210x4", "nvidia-only"} { // the second sees the host's in sysfs
+		require.NoError(t, CheckGPU(machineOf(t, host).Root), host)
+	}
+	require.EqualError(t, CheckGPU(machineOf(t, "no-gpu").Root), "cannot lease GPUs: this machine has no AMD GPU; see gpukit gpu list")
+}

@@ -153,6 +153,8 @@ func (p *caller) acquire(r gpurun.Request, limit time.Duration) (*gpurun.Held, e
 	if err != nil {
 		if unit, _ := workstation.UnitOf(p.charm.Host.Root); unit != "" {
 			err = workstation.OwnedError(unit)
+		} else if missing := workstation.CheckGPU(p.charm.Host.Root); missing != nil {
+			err = missing
 		}
 		return nil, p.refused(err)
 	}
