@@ -58,6 +58,8 @@ type driver struct {
 	logged     map[string]string    // the last logged text of each subject
 	failed     map[string]string    // by subject
 	reported   map[evidence]bool    // the Events that the cluster has
+	sending    bool                 // Events, since an earlier round
+	tried      time.Time            // the last try to write Events
 	shared     []int                // the GPUs that several claims may have
 	sharers    [][]lease.Claim      // by GPU
 }

@@ -64,9 +64,17 @@ func (e evidence) name(pod string) string {
 	return fmt.Sprintf("%.200s.%016x", pod, h.Sum64())
 }
 
-// reportEvidence gives the pods of quarantined GPUs an Event with the evidence, once.
+// retryTime is the time between two tries to write Events.
+const retryTime = 10 * time.Second
+
+// reportEvidence gives the pods of quarantined GPUs an Event with the evidence, once. It never
+// waits for the API server.
 func (d *driver) reportEvidence(ctx context.Context) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.sending || d.now().Sub(d.tried) < retryTime {
+		return
+	}
 	found := map[evidence]string{}
 	for i, g := range d.seen.Devices {
 		for _, claim := range d.claimsOf(i) {
@@ -76,17 +84,41 @@ func (d *driver) reportEvidence(ctx context.Context) {
 			}
 		}
 	}
-	d.mu.Unlock()
+	if len(found) == 0 {
+		delete(d.logged, "events")
+		return
+	}
+	d.tried, d.sending = d.now(), true
+	go d.sendEvidence(ctx, found)
+}
+
+// sendEvidence writes Events. Claims get GPUs without Events, so the first failure and the recovery
+// from it are only logged.
+func (d *driver) sendEvidence(ctx context.Context, found map[evidence]string) {
+	var failed error
+	var written []evidence
 	for e, text := range found {
-		err := d.createEvents(ctx, e, text)
-		d.mu.Lock()
-		d.reported[e] = err == nil
-		d.report("events", err)
-		d.mu.Unlock()
+		if err := d.createEvents(ctx, e, text); err != nil {
+			failed = err
+			continue
+		}
+		written = append(written, e)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sending = false
+	for _, e := range written {
+		d.reported[e] = true
+	}
+	switch {
+	case failed == nil:
+		d.logChange("events", "", "")
+	case d.logged["events"] == "":
+		d.logChange("events", "", failed.Error())
 	}
 }
 
-// askTime bounds a request to the API server, because each round waits for it.
+// askTime bounds a request to the API server.
 const askTime = 5 * time.Second
 
 // createEvents gives each pod of a claim an Event. An Event that the cluster has already is not an
