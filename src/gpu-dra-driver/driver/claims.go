@@ -114,6 +114,11 @@ func (d *driver) UnprepareResourceClaims(_ context.Context,
 	claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.seen.Leases.Dir == "" { // no look has found the leases yet
+		if err := d.look(); err != nil {
+			return nil, err
+		}
+	}
 	results := map[types.UID]error{}
 	s, err := d.readShares()
 	if err != nil {

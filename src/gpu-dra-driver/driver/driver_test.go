@@ -110,6 +110,23 @@ func TestClaimLeasesItsGPUsUntilItIsUnprepared(t *testing.T) {
 	require.ErrorContains(t, prepared(t, d, first).Err, "is held by claim team/train")
 }
 
+// Otherwise the kubelet forgets the claim, and its GPU is leased until a reboot.
+func TestClaimIsNotUnpreparedBeforeTheFirstLook(t *testing.T) {
+	r := hosttest.ManyGPUs(t, 1)
+	d, _ := started(t, r)
+	c := claimOfGPUs("1", device0)
+	require.NoError(t, prepared(t, d, c).Err)
+	hosttest.Put(t, r, oci.DefaultConfig, "{")
+	d = newDriver(options{root: r, config: oci.DefaultConfig, node: "node"}, io.Discard)
+	d.turn(t.Context())
+	_, err := d.UnprepareResourceClaims(t.Context(), []kubeletplugin.NamespacedObject{{UID: c.UID}})
+	require.ErrorContains(t, err, "cannot read which GPUs are the unit's")
+	require.NoError(t, r.Remove(oci.DefaultConfig))
+	unprepare(t, d, c)
+	d.turn(t.Context())
+	require.False(t, d.seen.States[0].Held)
+}
+
 func TestClaimsThatCannotBePrepared(t *testing.T) {
 	d, _ := started(t, hosttest.ManyGPUs(t, 1))
 	require.ErrorContains(t, prepared(t, d, claimOfGPUs("1", "gpu-0000-99-00-0")).Err, "this node has no such GPU now")
