@@ -72,7 +72,9 @@ func removeTaskRules(saved string) string {
 	for line := range strings.Lines(saved) {
 		if strings.Contains(line, taskRule) && strings.HasPrefix(argument(line, "-j"), "CNI-") {
 			own = append(own, argument(line, "-j"))
-			addresses = append(addresses, argument(line, "-s"))
+			if address := argument(line, "-s"); address != "" {
+				addresses = append(addresses, address)
+			}
 		}
 	}
 	var b strings.Builder

@@ -51,6 +51,18 @@ COMMIT
 		"it has a rule of others")
 }
 
+// A rule without an address is not a reason to remove all others without one.
+func TestRuleWithoutAnAddressRemovesOnlyItself(t *testing.T) {
+	const others = "*filter\n:INPUT DROP [0:0]\n-A INPUT -i lo -j ACCEPT\nCOMMIT\n"
+	saved := others + `*nat
+:CNI-01 - [0:0]
+-A POSTROUTING -m comment --comment "name: \"concourse\" id: \"a\"" -j CNI-01
+COMMIT
+`
+	require.NotContains(t, removeTaskRules(saved), "-D INPUT")
+	require.Contains(t, removeTaskRules(saved), "-X CNI-01")
+}
+
 func TestBridgeOfTasksIsRemoved(t *testing.T) {
 	h := hosttest.Real(t)
 	p, err := NoTaskNetwork{"removed"}.Diff(t.Context(), h)
