@@ -12,17 +12,18 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
 
-// exitFiles keeps the texts of the files in which engines write exit statuses. Podman removes
-// each file 0.1 s after it (podman container cleanup), and Docker those of containers with
-// --rm. The next look of the recorder is too late, so each file is read when it changes.
+// exitFiles keeps the exit statuses of the files in which engines write them, and nothing else:
+// Docker's has the environment, too. Podman removes each file 0.1 s after it (podman container
+// cleanup), and Docker those of containers with --rm. The next look of the recorder is too late,
+// so each file is read when it changes.
 type exitFiles struct {
-	root    host.Root
-	mu      sync.Mutex
-	watcher *fsnotify.Watcher
-	texts   map[string]string // by path, "" until it changes
+	root     host.Root
+	mu       sync.Mutex
+	watcher  *fsnotify.Watcher
+	statuses map[string]*int // by path, nil until its file has one
 }
 
-// await keeps the next texts of a file. It forgets those of an earlier run.
+// await keeps the next status of a file. It forgets the status of an earlier run.
 func (e *exitFiles) await(file string) (err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -31,10 +32,10 @@ func (e *exitFiles) await(file string) (err error) {
 			e.watcher = nil
 			return fmt.Errorf("cannot watch %s for an exit status: %w", file, err)
 		}
-		e.texts = map[string]string{}
+		e.statuses = map[string]*int{}
 		go e.read(e.watcher)
 	}
-	e.texts[file] = ""
+	e.statuses[file] = nil
 	err = e.watcher.Add(e.root.Path(path.Dir(file)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the engine may have other folders
 		return fmt.Errorf("cannot watch %s for an exit status: %w", file, err)
@@ -62,38 +63,38 @@ func (e *exitFiles) read(w *fsnotify.Watcher) {
 func (e *exitFiles) note(changed string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for file := range e.texts {
+	for file := range e.statuses {
 		if e.root.Path(file) == changed {
-			if text, err := e.root.ReadText(file); err == nil && text != "" {
-				e.texts[file] = text
+			if status, err := readExitFile(e.root, file); err == nil {
+				e.statuses[file] = &status
 			}
 		}
 	}
 }
 
-// last returns the text of a file, or its last one if it is gone.
-func (e *exitFiles) last(file string) (string, error) {
-	text, err := e.root.ReadText(file)
+// last returns the status of a file, or its last one if it has none now.
+func (e *exitFiles) last(file string) (*int, error) {
+	status, err := readExitFile(e.root, file)
 	if err == nil {
-		return text, nil
+		return &status, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if kept := e.texts[file]; kept != "" {
+	if kept := e.statuses[file]; kept != nil {
 		return kept, nil
 	}
-	return "", err
+	return nil, err
 }
 
-// forget drops the text of a file.
+// forget drops the status of a file.
 func (e *exitFiles) forget(file string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, awaited := e.texts[file]; !awaited {
+	if _, awaited := e.statuses[file]; !awaited {
 		return nil
 	}
-	delete(e.texts, file)
-	for other := range e.texts {
+	delete(e.statuses, file)
+	for other := range e.statuses {
 		if path.Dir(other) == path.Dir(file) {
 			return nil
 		}

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 func TestExitStatusIsKeptAfterTheRemovalOfItsFile(t *testing.T) {
 	for name, folders := range map[string][3]string{
 		"Podman": {"/run/exits/a", "/run/exits/b", "/run/exits/c"},
-		"Docker": {"/run/a/config", "/run/b/config", "/run/c/config"},
+		"Docker": {"/run/a/" + dockerFile, "/run/b/" + dockerFile, "/run/c/" + dockerFile},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := exitFiles{root: hosttest.Root(t)}
@@ -24,15 +25,19 @@ func TestExitStatusIsKeptAfterTheRemovalOfItsFile(t *testing.T) {
 			for _, file := range folders {
 				hosttest.Put(t, e.root, file, "")
 			}
-			write := func(file, status string) {
-				hosttest.Put(t, e.root, file, status)
+			write := func(file string, status int) {
+				text := fmt.Sprint(status)
+				if name == "Docker" {
+					text = `{"State":{"ExitCode":` + text + `},"Config":{"Env":["TOKEN=secret"]}}`
+				}
+				hosttest.Put(t, e.root, file, text)
 				require.Eventually(t, func() bool {
 					e.mu.Lock()
 					defer e.mu.Unlock()
-					return e.texts[file] == status
+					return e.statuses[file] != nil && *e.statuses[file] == status
 				}, time.Minute, time.Millisecond)
 			}
-			for _, status := range []string{"0", "7"} {
+			for _, status := range []int{0, 7} {
 				require.NoError(t, os.RemoveAll(e.root.Path(one)))
 				require.NoError(t, e.await(one), "the container is started again")
 				require.NoError(t, e.await(other))
@@ -40,16 +45,19 @@ func TestExitStatusIsKeptAfterTheRemovalOfItsFile(t *testing.T) {
 				require.Error(t, err, "it runs")
 				hosttest.Put(t, e.root, unknown, "3")
 				write(one, status)
-				require.NoError(t, os.Remove(e.root.Path(one)))
-				text, err := e.last(one)
-				require.NoError(t, err)
-				require.Equal(t, status, text)
+				hosttest.Put(t, e.root, one, `{"State":{"Running":true}}`)
+				for range 2 { // it may have been started again, and then it was removed
+					got, err := e.last(one)
+					require.NoError(t, err)
+					require.Equal(t, &status, got)
+					require.NoError(t, e.root.Remove(one))
+				}
 			}
-			require.NotContains(t, e.texts, unknown)
+			require.NotContains(t, e.statuses, unknown)
 			require.NoError(t, e.forget(one))
 			_, err := e.last(one)
 			require.Error(t, err)
-			write(other, "1")
+			write(other, 1)
 			require.NoError(t, e.forget(other))
 			require.NoError(t, e.forget(other))
 			require.Empty(t, e.watcher.WatchList())

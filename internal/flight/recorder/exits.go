@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/garden"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
 )
@@ -54,15 +55,18 @@ func (r *Recorder) fetchExit(ctx context.Context, handle string) (*int, error) {
 // errNoStatus reports that no file has the exit status, and none will.
 var errNoStatus = errors.New("the engine has no file with the exit status")
 
-// dockerState names the folder in which Docker keeps its containers.
-const dockerState = "/var/lib/docker/containers"
+// dockerState names the folder in which Docker keeps its containers, and dockerFile the file of each.
+const (
+	dockerState = "/var/lib/docker/containers"
+	dockerFile  = "config.v2.json"
+)
 
 // exitFile returns the file in which an engine of root writes the exit status of a container, ""
 // if it writes none.
 func (c *container) exitFile() string {
 	switch c.engine {
 	case "docker":
-		return path.Join(dockerState, c.handle, "config.v2.json")
+		return path.Join(dockerState, c.handle, dockerFile)
 	case "podman":
 		return path.Join("/run/libpod/exits", c.handle) // conmon writes the number alone
 	}
@@ -74,20 +78,23 @@ func (r *Recorder) engineExit(c *container) (*int, error) {
 	if c.exitFile() == "" {
 		return nil, errNoStatus
 	}
-	text, err := r.exits.last(c.exitFile())
-	if err != nil {
-		return nil, errNoStatus
-	}
-	status, err := 0, error(nil)
-	if c.engine == "docker" {
-		status, err = dockerExit([]byte(text))
-	} else {
-		status, err = strconv.Atoi(text)
-	}
+	status, err := r.exits.last(c.exitFile())
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the exit status of container %s: %w", c.handle, err)
 	}
-	return &status, nil
+	return status, nil
+}
+
+// readExitFile reads the exit status in a file of an engine.
+func readExitFile(r host.Root, file string) (int, error) {
+	text, err := r.ReadText(file)
+	switch {
+	case err != nil:
+		return 0, errNoStatus
+	case path.Base(file) == dockerFile:
+		return dockerExit([]byte(text))
+	}
+	return strconv.Atoi(text)
 }
 
 // dockerExit returns the exit status in Docker's file of a container, which it writes soon after the end.

@@ -1,8 +1,9 @@
 // Package recorder writes flight records of the tasks of Concourse on this machine, and of the
 // runs and containers of other engines that have its GPUs. It reads their control groups,
 // networks and GPUs, the machine and the kernel's log, and judges each that failed. It needs
-// root. It never reads an environment, a command line, a file or the output of a container, and
-// takes no part in the create of a container.
+// root. It never reads a command line, a file or the output of a container, keeps the exit status
+// alone of the file in which Docker also has the environment, and takes no part in the create of
+// a container.
 package recorder
 
 import (

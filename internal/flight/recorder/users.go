@@ -75,7 +75,7 @@ func (r *Recorder) engineContainer(p gpuusage.Process) (h holder, init int, err 
 			return false
 		case strings.HasPrefix(name, "libpod-"):
 			h = holder{engine: "podman"}
-		case r.Root.Exists(path.Join(dockerState, id, "config.v2.json")):
+		case r.Root.Exists(path.Join(dockerState, id, dockerFile)):
 			h = holder{engine: "docker"}
 		default:
 			return false
