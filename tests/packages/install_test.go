@@ -361,6 +361,8 @@ func TestPackageThatCannotBeMadeHasItsReason(t *testing.T) {
 			`the version "unknown" does not begin with a number; run: make packages VERSION=1.2.3`},
 		"no program": {[]string{"-bin", "/nowhere", "-tree", "bin/packages/tree", "-version", "1.0.0", "-o", t.TempDir()},
 			"", "/nowhere/gpukit"},
+		"files of others": {[]string{"-repository", built, "-o", built}, "",
+			"cannot replace " + built + ": it is not a repository of these packages; name another folder with APT="},
 		"no deb": {[]string{"-repository", "x", "-o", dir}, "", "there is no deb in " + dir + "; run: make packages"},
 		"no date": {[]string{"-bin", "x", "-tree", "y", "-version", "1.0.0", "-o", t.TempDir()},
 			"SOURCE_DATE_EPOCH=now", `cannot read SOURCE_DATE_EPOCH="now": want seconds since 1970`},

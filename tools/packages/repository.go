@@ -17,13 +17,20 @@ import (
 	"github.com/blakesmith/ar"
 )
 
+// origin begins Release.
+const origin = "Origin: concourse-ci-machine\n"
+
 // writeRepository replaces dir by a repository for apt of the debs in packages: a flat one,
 // which is served as it is. Release has the time at. Apt refuses an older one than the last
-// that it read.
+// that it read. A folder with other files stays.
 func writeRepository(packages, dir string, at time.Time) error {
 	debs, err := filepath.Glob(filepath.Join(packages, "*.deb"))
 	if err != nil || len(debs) == 0 {
 		return errors.Join(fmt.Errorf("there is no deb in %s; run: make packages", packages), err)
+	}
+	release, _ := os.ReadFile(filepath.Join(dir, "Release"))
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 && !strings.HasPrefix(string(release), origin) {
+		return fmt.Errorf("cannot replace %s: it is not a repository of these packages; name another folder with APT=", dir)
 	}
 	next := filepath.Clean(dir) + ".new"
 	if err := errors.Join(os.RemoveAll(next), os.MkdirAll(next, 0o755)); err != nil {
@@ -50,8 +57,7 @@ func writeRepository(packages, dir string, at time.Time) error {
 			sha256.Sum256(data))
 	}
 	slices.Sort(archs)
-	const head = "Origin: concourse-ci-machine\nLabel: concourse-ci-machine\nArchitectures: %s\nDate: %s\nSHA256:\n"
-	release := fmt.Sprintf(head,
+	text := fmt.Sprintf(origin+"Label: concourse-ci-machine\nArchitectures: %s\nDate: %s\nSHA256:\n",
 		strings.Join(slices.Compact(archs), " "), at.Format("Mon, 02 Jan 2006 15:04:05 UTC"))
 	if _, err := compress(next, "Packages.gz", index.Bytes()); err != nil {
 		return err
@@ -64,9 +70,9 @@ func writeRepository(packages, dir string, at time.Time) error {
 		if err != nil {
 			return err
 		}
-		release += fmt.Sprintf(" %x %d %s\n", sha256.Sum256(data), len(data), name)
+		text += fmt.Sprintf(" %x %d %s\n", sha256.Sum256(data), len(data), name)
 	}
-	if err := os.WriteFile(filepath.Join(next, "Release"), []byte(release), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(next, "Release"), []byte(text), 0o644); err != nil {
 		return err
 	}
 	return errors.Join(os.RemoveAll(dir), os.Rename(next, dir))
