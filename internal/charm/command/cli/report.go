@@ -75,11 +75,7 @@ func (p *caller) report(output string) (failed error) {
 			failed = errors.Join(failed, os.Remove(output))
 		}
 	}()
-	source, err := p.reportSource(now)
-	if err != nil {
-		return err
-	}
-	files, problems, err := report.Write(p.ctx, source, now, file)
+	files, problems, err := report.Write(p.ctx, p.reportSource(now), now, file)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", output, err)
 	}
@@ -106,13 +102,14 @@ func (p *caller) giveToUser(file *os.File) error {
 	return file.Chown(uid, gid)
 }
 
-func (p *caller) reportSource(now time.Time) (report.Source, error) {
+func (p *caller) reportSource(now time.Time) report.Source {
 	c := p.charm
-	parts, err := report.Parts(c.Host.Root)
+	parts, unlisted := report.Parts(c.Host.Root)
 	text, list := term.Format{Commands: c.Commands()}, term.Format{Commands: c.Commands(), JSON: true}
 	s := report.Source{
-		Parts: parts,
-		About: fmt.Sprintf(aboutReport, p.name(), version.Version()),
+		Parts:    parts,
+		Unlisted: unlisted,
+		About:    fmt.Sprintf(aboutReport, p.name(), version.Version()),
 		Answers: []report.Answer{
 			{Name: "gpu-list.txt", Write: func(w io.Writer) error { return c.ListGPUs(p.ctx, w, text) }},
 			{Name: "gpu-list.json", Write: func(w io.Writer) error { return c.ListGPUs(p.ctx, w, list) }},
@@ -138,7 +135,7 @@ func (p *caller) reportSource(now time.Time) (report.Source, error) {
 				ReadOnly: true, Deadline: reportTime})
 		}
 	}
-	return s, err
+	return s
 }
 
 // writeKernelLines writes the kernel's lines about each GPU since the boot.

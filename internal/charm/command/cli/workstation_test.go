@@ -140,6 +140,18 @@ func TestReportReplacesNoFile(t *testing.T) {
 	require.Contains(t, errs, "it exists; name another file with --output")
 }
 
+// A report is about a machine that does not work.
+func TestReportOfAMachineWithUnreadableGPUs(t *testing.T) {
+	root := hosttest.Host(t, "no-gpu")
+	require.NoError(t, os.RemoveAll(root.Path("/sys/class/drm")))
+	hosttest.Put(t, root, "/sys/class/drm", "not a folder")
+	output := filepath.Join(t.TempDir(), "report.tar.gz")
+	code, out, errs := gpukit(t, root, nil, "report --output "+output)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "wrote "+output)
+	require.Contains(t, errs, "cannot list GPUs: ")
+}
+
 func TestRefusedUserGetsTheCommandForRoot(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may write everywhere")

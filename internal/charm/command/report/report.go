@@ -23,9 +23,10 @@ type Answer struct {
 
 // Source holds the content of a report, and how to read the rest.
 type Source struct {
-	Parts   []string // of this machine, see Parts
-	About   string   // the first file, for its reader
-	Answers []Answer
+	Parts    []string // of this machine, see Parts
+	Unlisted error    // why Parts lacks GPUs, if it does
+	About    string   // the first file, for its reader
+	Answers  []Answer
 	// ReadTree returns WriteTree of parts, or what came of it and an error. It may give up
 	// on a GPU that hangs.
 	ReadTree func(ctx context.Context, parts []string) ([]byte, error)
@@ -43,6 +44,9 @@ func Write(ctx context.Context, s Source, now time.Time, w io.Writer) (files int
 			fmt.Fprintln(&text, failed)
 		}
 		err = errors.Join(err, out.add(a.Name, text.String()))
+	}
+	if s.Unlisted != nil {
+		problems = append(problems, s.Unlisted)
 	}
 	for i, part := range s.Parts {
 		read := []string{part}
