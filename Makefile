@@ -243,7 +243,8 @@ package-tree: need-go
 
 # One archive of both architectures, for nodes of Kubernetes without a unit.
 IMAGE ?= dist/images/concourse-gpu-node.tar
-IMAGE_NAME ?= concourse-gpu-node:$(VERSION)
+# A tag has no +.
+IMAGE_NAME ?= concourse-gpu-node:$(subst +,.,$(VERSION))
 images: need-go ## an OCI image for nodes of Kubernetes, in dist/images/
 	@for arch in amd64 arm64; do \
 		echo "go build bin/images/$$arch: gpu-device-plugin, gpu-dra-driver, rocm-exporter, gpukit" && \

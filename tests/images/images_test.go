@@ -101,6 +101,15 @@ func TestContainerdImportsAndRunsTheImage(t *testing.T) {
 	require.FileExists(t, filepath.Join(features, "concourse-gpu"))
 }
 
+// No engine loads an image with a + in its tag, which a version of development has.
+func TestImageOfADevelopmentVersionHasATag(t *testing.T) {
+	c := exec.Command("make", "--dry-run", "images", "VERSION=1.2.3-dev.4+abc")
+	c.Dir = root
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), `-name "concourse-gpu-node:1.2.3-dev.4.abc"`)
+}
+
 // The archive names no time, no machine and no folder.
 func TestTwoBuildsOfTheImageHaveTheSameBytes(t *testing.T) {
 	dir := t.TempDir()
