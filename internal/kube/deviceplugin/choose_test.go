@@ -62,14 +62,14 @@ func TestPluginRefusesToCompeteWithAMDs(t *testing.T) {
 	amd, err := net.Listen("unix", filepath.Join(k.dir, "device-plugins", "amd.com_gpu"))
 	require.NoError(t, err)
 	turn(t, p)
-	require.Contains(t, p.trouble(), "cannot offer amd.com/gpu: AMD's own device plugin does")
+	require.Contains(t, p.Trouble(), "cannot offer amd.com/gpu: AMD's own device plugin does")
 	for range w.lists { // until the kubelet sees that it no longer exists
 	}
 	turn(t, p)
 	require.Empty(t, k.plugins)
 	require.NoError(t, amd.Close())
 	turn(t, p)
-	require.Empty(t, p.trouble(), log)
+	require.Empty(t, p.Trouble(), log)
 	<-k.plugins // it offers them again
 }
 
@@ -81,7 +81,7 @@ func TestSecondPluginEnds(t *testing.T) {
 	other := newPlugin(p.options, &bytes.Buffer{})
 	require.ErrorContains(t, other.turn(context.Background()), "another gpu-device-plugin does")
 	turn(t, p)
-	require.Empty(t, p.trouble())
+	require.Empty(t, p.Trouble())
 }
 
 func TestPluginReplacesAKilledOne(t *testing.T) {
@@ -92,7 +92,7 @@ func TestPluginReplacesAKilledOne(t *testing.T) {
 	left.SetUnlinkOnClose(false)
 	require.NoError(t, left.Close())
 	turn(t, p)
-	require.Empty(t, p.trouble(), log)
+	require.Empty(t, p.Trouble(), log)
 }
 
 func TestUnitOffersItsOwnGPUs(t *testing.T) {
@@ -117,11 +117,11 @@ func TestMachineThatCannotBeReadChangesNothing(t *testing.T) {
 	p, _, w, log := unit(t)
 	hosttest.Put(t, p.root, oci.DefaultConfig, "{")
 	turn(t, p)
-	require.Contains(t, p.trouble(), "cannot read /etc/concourse-ci-machine/wrapper.json")
+	require.Contains(t, p.Trouble(), "cannot read /etc/concourse-ci-machine/wrapper.json")
 	require.Empty(t, w.lists)
 	exclusive(t, p.root, 1)
 	turn(t, p)
-	require.Empty(t, p.trouble(), log)
+	require.Empty(t, p.Trouble(), log)
 	require.Equal(t, map[string]string{gpu0: v1beta1.Healthy}, <-w.lists)
 }
 

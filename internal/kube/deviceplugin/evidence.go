@@ -50,7 +50,7 @@ func (p *plugin) reportEvidence(ctx context.Context) {
 		for _, e := range o.written {
 			p.reported[e] = true
 		}
-		p.logEvents(o.err)
+		p.ReportEvents(o.err)
 	default:
 	}
 	if p.sending || p.now().Sub(p.tried) < retryTime {
@@ -58,21 +58,11 @@ func (p *plugin) reportEvidence(ctx context.Context) {
 	}
 	events, err := p.missingEvents()
 	if err == nil && len(events) == 0 {
-		delete(p.logged, "events")
+		p.ForgetEvents()
 		return
 	}
 	p.tried, p.sending = p.now(), true
 	go func(now time.Time) { p.outcomes <- writeEvents(ctx, p.root, now, events, err) }(p.tried)
-}
-
-// logEvents logs the first failure and the recovery from it.
-func (p *plugin) logEvents(err error) {
-	switch {
-	case err == nil:
-		p.logChange("events", "", "")
-	case p.logged["events"] == "":
-		p.logChange("events", "", err.Error())
-	}
 }
 
 // missingEvents returns the Events that the cluster does not have yet.

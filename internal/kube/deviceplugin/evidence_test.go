@@ -100,7 +100,7 @@ func TestPodOfAQuarantinedGPUGetsAnEventOnce(t *testing.T) {
 	s.answers <- http.StatusForbidden
 	until(func() bool { return strings.Contains(log(), "cannot give pod team/train the evidence") })
 	require.Contains(t, log(), "cannot give pod team/train the evidence of its GPU: the API server answers events is forbidden\n")
-	require.Empty(t, p.trouble(), "pods get GPUs")
+	require.Empty(t, p.Trouble(), "pods get GPUs")
 	s.answers <- http.StatusCreated
 	until(func() bool { return strings.HasSuffix(log(), "events: recovered\n") })
 	rounds := 0
@@ -183,7 +183,7 @@ func TestPluginWorksWithoutTheCluster(t *testing.T) {
 			until(func() bool { return p.logged["events"] == "" })
 			k.pods = pods
 			until(func() bool { return lines() == 2 })
-			require.Empty(t, p.trouble())
+			require.Empty(t, p.Trouble())
 			require.Empty(t, p.reported)
 		})
 	}

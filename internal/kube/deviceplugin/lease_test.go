@@ -41,7 +41,7 @@ func TestGPUThatTasksDoNotGetIsUnhealthy(t *testing.T) {
 	require.Equal(t, []string{"", ""}, holders(t, p))
 	hosttest.Put(t, p.root, "/admission.json", "{")
 	turn(t, p)
-	require.Contains(t, p.trouble(), "cannot read which GPUs are quarantined")
+	require.Contains(t, p.Trouble(), "cannot read which GPUs are quarantined")
 	require.NoError(t, p.root.Remove("/admission.json"))
 	turn(t, p)
 	require.Equal(t, v1beta1.Healthy, (<-w.lists)[gpu1])
@@ -74,7 +74,7 @@ func TestGPUOfATaskIsRefused(t *testing.T) {
 	require.ErrorContains(t, w.begin(gpu1), "task-1", "a pod that had it before a reboot waits")
 	k.pods = []*podresources.PodResources{pod("ci", "train", "main", "amd.com/gpu", gpu1)}
 	turn(t, p)
-	require.Contains(t, p.trouble(), "task-1", "who has it twice is told")
+	require.Contains(t, p.Trouble(), "task-1", "who has it twice is told")
 	require.Equal(t, []string{"", "task-1"}, holders(t, p))
 }
 
@@ -87,14 +87,14 @@ func TestLeasesOfPodsOutliveTheKubelet(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { // until the plugin has seen it, too
 		turn(t, p)
-		return strings.Contains(p.trouble(), "cannot register amd.com/gpu")
+		return strings.Contains(p.Trouble(), "cannot register amd.com/gpu")
 	}, time.Minute, time.Millisecond)
 	require.Equal(t, []string{"ci/train/main", "ci/train/main"}, holders(t, p))
 	require.Contains(t, log.String(), "no lease of a pod ends")
 
 	k.start()
 	turn(t, p)
-	require.Empty(t, p.trouble(), log)
+	require.Empty(t, p.Trouble(), log)
 	require.Len(t, <-(<-k.plugins).lists, 2)
 	require.Equal(t, []string{"ci/train/main", "ci/train/main"}, holders(t, p))
 }

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/commandline"
@@ -25,13 +24,11 @@ import (
 // plugin holds the state of the running program.
 type plugin struct {
 	options
-	log io.Writer
+	*Journal
 	now func() time.Time
 
 	// Used only by turn.
 	services map[string]*service // by resource
-	logged   map[string]string   // the last logged text of each subject
-	failed   []string            // why pods cannot get GPUs
 	reported map[evidence]bool   // the Events that the cluster has
 	sending  bool                // since an earlier round
 	outcomes chan outcome        // of sending
@@ -47,7 +44,7 @@ type plugin struct {
 }
 
 func newPlugin(o options, log io.Writer) *plugin {
-	return &plugin{options: o, log: log, now: time.Now, services: map[string]*service{}, logged: map[string]string{},
+	return &plugin{options: o, Journal: NewJournal(log, "pods"), now: time.Now, services: map[string]*service{},
 		reported: map[evidence]bool{}, outcomes: make(chan outcome, 1)}
 }
 
@@ -56,12 +53,11 @@ func (p *plugin) socketDir() string { return filepath.Join(p.kubelet, "device-pl
 // turn does one round of work. A problem that may disappear in a second is not an error,
 // but is logged once.
 func (p *plugin) turn(ctx context.Context) error {
-	p.failed = nil
 	devices := p.look(ctx)
 	named, err := resources(p.strategy, devices)
-	p.report("names", err)
+	p.Report("names", err)
 	if st, err := os.Stat(p.socketDir()); err != nil || !st.IsDir() {
-		p.report("kubelet", fmt.Errorf("no kubelet has run here: missing %s", p.socketDir()))
+		p.Report("kubelet", fmt.Errorf("no kubelet has run here: missing %s", p.socketDir()))
 		p.close()
 		return nil
 	}
@@ -94,11 +90,11 @@ func (p *plugin) turn(ctx context.Context) error {
 			unregistered = errors.Join(unregistered, s.register(ctx))
 		}
 	}
-	p.report("kubelet", unregistered)
+	p.Report("kubelet", unregistered)
 	p.mu.Lock()
 	err = p.settle(ctx)
 	p.mu.Unlock()
-	p.report("leases", err)
+	p.Report("leases", err)
 	p.reportEvidence(ctx)
 	return nil
 }
@@ -116,45 +112,11 @@ func (p *plugin) look(ctx context.Context) []device {
 		p.seen = m
 		p.findOtherUse(ctx)
 	}
-	p.report("GPUs", cmp.Or(err, unknown))
+	p.Report("GPUs", cmp.Or(err, unknown))
 	for _, d := range p.seen.devices {
-		p.logChange(d.id(), d.label()+" ", d.state())
+		p.LogChange(d.id(), d.label(), d.state())
 	}
 	return slices.Clone(p.seen.devices)
-}
-
-// report records a failure, and logs it if it is new.
-func (p *plugin) report(subject string, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-		p.failed = append(p.failed, text)
-	}
-	p.logChange(subject, "", text)
-}
-
-// logChange logs what changed about a subject.
-func (p *plugin) logChange(subject, name, text string) {
-	if p.logged[subject] == text {
-		return
-	}
-	p.logged[subject] = text
-	switch {
-	case text != "":
-		fmt.Fprintln(p.log, name+text)
-	case name != "":
-		fmt.Fprintln(p.log, name+"is available to pods")
-	default:
-		fmt.Fprintln(p.log, subject+": recovered")
-	}
-}
-
-// trouble returns why pods cannot get GPUs now, and "" if they can.
-func (p *plugin) trouble() string {
-	if len(p.failed) == 0 {
-		return ""
-	}
-	return p.failed[0]
 }
 
 // close ends all services, so that the kubelet drops their GPUs.
@@ -183,24 +145,12 @@ func (p *plugin) serve(ctx context.Context) error {
 		if err := p.turn(ctx); err != nil {
 			return err
 		}
-		notifySystemd(p.trouble())
+		p.NotifySystemd("the kubelet has the GPUs")
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick:
 		}
-	}
-}
-
-// notifySystemd reports to systemd, if it started this program, that it is alive and
-// whether pods can get GPUs. Then StatusErrno is 0.
-func notifySystemd(trouble string) {
-	state := "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet has the GPUs"
-	if trouble != "" {
-		state = "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=" + strings.ReplaceAll(trouble, "\n", "; ") // ENOTCONN
-	}
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot notify systemd: %v\n", err)
 	}
 }
 

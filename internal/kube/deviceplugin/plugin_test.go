@@ -3,6 +3,8 @@ package deviceplugin
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -37,7 +39,7 @@ func TestPluginRegistersWhatTheMachineHas(t *testing.T) {
 	p, k, log := started(t, hosttest.ManyGPUs(t, 2), nil)
 	k.start()
 	turn(t, p)
-	require.Empty(t, p.trouble(), log)
+	require.Empty(t, p.Trouble(), log)
 	w := <-k.plugins
 	require.Equal(t, "amd.com/gpu", w.request.ResourceName)
 	require.Equal(t, "v1beta1", w.request.Version)
@@ -69,7 +71,7 @@ func TestPluginWaitsForTheKubeletsFolder(t *testing.T) {
 			require.NoError(t, os.Remove(folder))
 			require.NoError(t, prepare(folder))
 			turn(t, p)
-			require.Equal(t, "no kubelet has run here: missing "+folder, p.trouble())
+			require.Equal(t, "no kubelet has run here: missing "+folder, p.Trouble())
 		})
 	}
 }
@@ -85,7 +87,11 @@ func TestSystemdStatusShowsWhetherGPUsAreRegistered(t *testing.T) {
 		"":                      "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the kubelet has the GPUs",
 		"no kubelet\nMAINPID=1": "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=no kubelet; MAINPID=1",
 	} {
-		notifySystemd(trouble)
+		j := NewJournal(io.Discard, "pods")
+		if trouble != "" {
+			j.Report("kubelet", errors.New(trouble))
+		}
+		j.NotifySystemd("the kubelet has the GPUs")
 		text := make([]byte, 1000)
 		n, err := l.Read(text)
 		require.NoError(t, err)

@@ -47,7 +47,7 @@ func (s *service) listen() error {
 		return nil
 	}
 	s.stop()
-	if answers(s.socket) {
+	if Answers(s.socket) {
 		return fmt.Errorf("cannot listen on %s: another gpu-device-plugin does", s.socket)
 	}
 	if err := os.Remove(s.socket); err != nil && !os.IsNotExist(err) {
@@ -70,16 +70,6 @@ func (s *service) listen() error {
 	v1beta1.RegisterDevicePluginServer(s.server, s)
 	go s.server.Serve(l) // ends by Stop
 	return nil
-}
-
-// answers reports whether a program listens on the socket.
-func answers(socket string) bool {
-	c, err := net.DialTimeout("unix", socket, time.Second)
-	if err != nil {
-		return false
-	}
-	c.Close()
-	return true
 }
 
 // stop ends the server, which removes its socket.
@@ -215,7 +205,7 @@ func (s *service) register(ctx context.Context) error {
 		s.mu.Unlock()
 		return fmt.Errorf("cannot register %s at %s: %w", s.resource, socket, err)
 	}
-	fmt.Fprintf(s.plugin.log, "registered %s at %s\n", s.resource, socket)
+	s.plugin.Print("registered " + s.resource + " at " + socket)
 	return nil
 }
 
@@ -223,7 +213,7 @@ func (s *service) register(ctx context.Context) error {
 // alternate between two plugins for one resource.
 func (s *service) checkRival() error {
 	socket := filepath.Join(filepath.Dir(s.socket), strings.ReplaceAll(s.resource, "/", "_"))
-	if answers(socket) {
+	if Answers(socket) {
 		return fmt.Errorf("cannot offer %s: AMD's own device plugin does, on %s; take one of them away",
 			s.resource, socket)
 	}

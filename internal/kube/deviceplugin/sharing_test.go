@@ -29,7 +29,7 @@ func sharing(t *testing.T) (*plugin, *kubelet, map[string]*watched) {
 	p, k, log := started(t, r, shares(3, "0"))
 	k.start()
 	turn(t, p)
-	require.Empty(t, p.trouble(), log)
+	require.Empty(t, p.Trouble(), log)
 	of := map[string]*watched{}
 	for range 2 {
 		w := <-k.plugins
@@ -74,7 +74,7 @@ func TestPodsThatShareAGPUHoldItTogether(t *testing.T) {
 	}
 	k.pods = listed[:1] // b runs an init container, which the kubelet does not list
 	turn(t, p)
-	require.Empty(t, p.trouble())
+	require.Empty(t, p.Trouble())
 	_, err := p.seen.leases.Take(lease.Call{Container: "t", Bundle: "/b", PidFile: "/b/pid", Cgroup: "t", PID: 4711},
 		lease.Want{Of: []int{0}, Count: 1})
 	require.Error(t, err)
@@ -106,7 +106,7 @@ func TestSharedGPUOfATaskIsRefused(t *testing.T) {
 	require.Empty(t, <-w.lists)
 	k.pods = []*podresources.PodResources{pod("ci", "a", "main", "amd.com/gpu.shared", gpu0+"::0")}
 	turn(t, p)
-	require.Contains(t, p.trouble(), "task-1", "who has it twice is told")
+	require.Contains(t, p.Trouble(), "task-1", "who has it twice is told")
 	k.pods = nil
 	end()
 	turn(t, p)
@@ -145,7 +145,7 @@ func TestGPUIsNotSharedWhileAPodHasItAlone(t *testing.T) {
 				t.Cleanup(now.close)
 				now.replicas = 4 - c.replicas
 				turn(t, now)
-				require.Empty(t, now.trouble(), log)
+				require.Empty(t, now.Trouble(), log)
 				w = <-k.plugins
 				require.Equal(t, c.other, w.request.ResourceName)
 				require.Empty(t, <-w.lists)
@@ -201,7 +201,7 @@ func TestUnknownEntriesOfSharedGPUsAreReported(t *testing.T) {
 	p, k, _ := started(t, hosttest.ManyGPUs(t, 2), shares(2, "7,"+gpu1))
 	k.start()
 	turn(t, p)
-	require.Contains(t, p.trouble(), `cannot share a GPU of --shared-gpus: "7"`)
+	require.Contains(t, p.Trouble(), `cannot share a GPU of --shared-gpus: "7"`)
 	require.Equal(t, []int{0, 2}, []int{p.seen.devices[0].replicas, p.seen.devices[1].replicas})
 }
 

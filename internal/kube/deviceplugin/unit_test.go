@@ -102,7 +102,7 @@ func unit(t *testing.T) (*plugin, *kubelet, *watched, fmt.Stringer) {
 	p, k, log := started(t, r, nil)
 	k.start()
 	turn(t, p)
-	require.Empty(t, p.trouble(), log)
+	require.Empty(t, p.Trouble(), log)
 	w := <-k.plugins
 	require.Equal(t, map[string]string{gpu0: v1beta1.Healthy, gpu1: v1beta1.Healthy}, <-w.lists)
 	return p, k, w, log

@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -148,14 +146,12 @@ func serve(ctx context.Context, o options, log io.Writer) error {
 			if err != nil && os.Getenv("NOTIFY_SOCKET") == "" {
 				return err
 			}
-			d.mu.Lock()
-			d.report("start", err)
-			d.mu.Unlock()
+			d.Report("start", err)
 		}
 		if d.helper != nil {
 			d.turn(ctx)
 		}
-		d.notifySystemd()
+		d.NotifySystemd("the cluster has the GPUs")
 		select {
 		case <-ctx.Done():
 			if cause := context.Cause(ctx); cause != context.Canceled {
@@ -182,7 +178,7 @@ func (d *driver) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if answers(filepath.Join(data, "dra.sock")) {
+	if deviceplugin.Answers(filepath.Join(data, "dra.sock")) {
 		return fmt.Errorf("cannot serve %s: another driver does, on %s; end it, or AMD's own", Name, data)
 	}
 	d.turn(ctx) // so that the first request finds the GPUs
@@ -194,26 +190,4 @@ func (d *driver) start(ctx context.Context) (err error) {
 	}
 	d.helper = helper
 	return nil
-}
-
-// answers reports whether a program listens on the socket.
-func answers(socket string) bool {
-	c, err := net.DialTimeout("unix", socket, time.Second)
-	if err != nil {
-		return false
-	}
-	c.Close()
-	return true
-}
-
-// notifySystemd reports to systemd, if it started this program, that it is alive and
-// whether pods can get GPUs.
-func (d *driver) notifySystemd() {
-	state := "READY=1\nWATCHDOG=1\nERRNO=0\nSTATUS=the cluster has the GPUs"
-	if trouble := d.trouble(); trouble != "" {
-		state = "READY=1\nWATCHDOG=1\nERRNO=107\nSTATUS=" + strings.ReplaceAll(trouble, "\n", "; ") // ENOTCONN
-	}
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		fmt.Fprintf(d.log, "cannot notify systemd: %v\n", err)
-	}
 }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -43,8 +42,8 @@ type driver struct {
 	client kubernetes.Interface    // nil before start
 	helper *kubeletplugin.Helper   // nil before start
 	fail   context.CancelCauseFunc // ends the program
-	log    io.Writer
-	now    func() time.Time
+	*deviceplugin.Journal
+	now func() time.Time
 
 	mu         sync.Mutex // protects the following, and is locked while leases change
 	seen       deviceplugin.Node
@@ -55,8 +54,6 @@ type driver struct {
 	published  []resourceapi.Device // nil before the first time
 	publishing bool                 // since an earlier round
 	changed    chan struct{}        // closed after a change of seen
-	logged     map[string]string    // the last logged text of each subject
-	failed     map[string]string    // by subject
 	reported   map[evidence]bool    // the Events that the cluster has
 	sending    bool                 // Events, since an earlier round
 	tried      time.Time            // the last try to write Events
@@ -65,21 +62,22 @@ type driver struct {
 }
 
 func newDriver(o options, log io.Writer) *driver {
-	return &driver{options: o, log: log, now: time.Now, changed: make(chan struct{}),
-		logged: map[string]string{}, failed: map[string]string{}, reported: map[evidence]bool{}}
+	return &driver{options: o, Journal: deviceplugin.NewJournal(log, "claims"), now: time.Now,
+		changed: make(chan struct{}), reported: map[evidence]bool{}}
 }
 
 // turn does one round of work.
 func (d *driver) turn(ctx context.Context) {
 	d.mu.Lock()
-	d.report("GPUs", d.look())
-	d.report("leases", d.endPods(ctx))
-	d.report("shares", d.lookAtShares())
+	unseen := d.look()
+	d.Report("GPUs", unseen)
+	d.Report("leases", d.endPods(ctx))
+	d.Report("shares", d.lookAtShares())
 	devices := d.devices()
-	publish := d.helper != nil && d.failed["GPUs"] == "" && !reflect.DeepEqual(devices, d.published)
+	publish := d.helper != nil && unseen == nil && !reflect.DeepEqual(devices, d.published)
 	switch {
 	case publish && d.publishing:
-		d.report("slices", errors.New("cannot write the slices of this node: the API server does not list those of "+
+		d.Report("slices", errors.New("cannot write the slices of this node: the API server does not list those of "+
 			"resource.k8s.io/v1"))
 	case publish:
 		d.publishing = true
@@ -97,7 +95,7 @@ func (d *driver) publish(ctx context.Context, devices []resourceapi.Device) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.publishing = false
-	d.report("slices", err)
+	d.Report("slices", err)
 	if err == nil {
 		d.published = devices
 	}
@@ -136,10 +134,10 @@ func (d *driver) look() error {
 	d.seen = m
 	if d.replicas > 1 {
 		d.shared, err = m.Shared(d.sharedGPUs)
-		d.report("shared GPUs", err)
+		d.Report("shared GPUs", err)
 	}
 	for i, g := range m.Devices {
-		d.logChange(g.Address(), g.Label()+" ", d.stateOf(i))
+		d.LogChange(g.Address(), g.Label(), d.stateOf(i))
 	}
 	return nil
 }
@@ -194,51 +192,11 @@ func (d *driver) resources(devices []resourceapi.Device) resourceslice.DriverRes
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.node: pool}}
 }
 
-// report records a failure, and logs it if it is new. The caller holds mu.
-func (d *driver) report(subject string, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	d.failed[subject] = text
-	d.logChange(subject, "", text)
-}
-
-// logChange logs what changed about a subject. The caller holds mu.
-func (d *driver) logChange(subject, name, text string) {
-	if d.logged[subject] == text {
-		return
-	}
-	d.logged[subject] = text
-	switch {
-	case text != "":
-		fmt.Fprintln(d.log, name+text)
-	case name != "":
-		fmt.Fprintln(d.log, name+"is available to claims")
-	default:
-		fmt.Fprintln(d.log, subject+": recovered")
-	}
-}
-
-// trouble returns why claims cannot get GPUs now, and "" if they can.
-func (d *driver) trouble() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, subject := range slices.Sorted(maps.Keys(d.failed)) {
-		if d.failed[subject] != "" {
-			return d.failed[subject]
-		}
-	}
-	return ""
-}
-
 // HandleError implements the API. It ends the program after an error that does not pass.
 func (d *driver) HandleError(_ context.Context, err error, text string) {
 	err = fmt.Errorf("%s: %w", text, err)
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
 		d.fail(err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	fmt.Fprintln(d.log, err)
+	d.Print(err.Error())
 }

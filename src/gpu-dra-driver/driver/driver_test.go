@@ -35,7 +35,7 @@ func started(t *testing.T, r host.Root) (*driver, *bytes.Buffer) {
 	hosttest.Put(t, r, "/proc/sys/kernel/random/boot_id", "boot-1\n")
 	d := newDriver(options{root: r, config: oci.DefaultConfig, node: "node"}, &log)
 	d.turn(context.Background())
-	require.Empty(t, d.trouble(), log.String())
+	require.Empty(t, d.Trouble(), log.String())
 	return d, &log
 }
 
@@ -236,7 +236,7 @@ func TestGPUOfAnotherHolderIsATaint(t *testing.T) {
 	d, _ := started(t, hosttest.ManyGPUs(t, 2))
 	require.NoError(t, d.seen.Leases.HoldForPod("team/old/main", []int{1}, nil))
 	d.turn(context.Background()) // the kubelet does not answer
-	require.Contains(t, d.trouble(), "so no lease of a pod ends")
+	require.Contains(t, d.Trouble(), "so no lease of a pod ends")
 	require.Empty(t, d.devices()[0].Taints)
 	require.Equal(t, "pod", d.devices()[1].Taints[0].Value)
 	require.Equal(t, leased, d.devices()[1].Taints[0].Key)

@@ -85,7 +85,7 @@ func (d *driver) reportEvidence(ctx context.Context) {
 		}
 	}
 	if len(found) == 0 {
-		delete(d.logged, "events")
+		d.ForgetEvents()
 		return
 	}
 	d.tried, d.sending = d.now(), true
@@ -110,12 +110,7 @@ func (d *driver) sendEvidence(ctx context.Context, found map[evidence]string) {
 	for _, e := range written {
 		d.reported[e] = true
 	}
-	switch {
-	case failed == nil:
-		d.logChange("events", "", "")
-	case d.logged["events"] == "":
-		d.logChange("events", "", failed.Error())
-	}
+	d.ReportEvents(failed)
 }
 
 // askTime bounds a request to the API server.

@@ -58,7 +58,7 @@ func TestClaimsGetGPUsWithoutEvents(t *testing.T) {
 			defer d.mu.Unlock()
 			return !d.sending
 		}, time.Minute, time.Millisecond)
-		require.Empty(t, d.trouble())
+		require.Empty(t, d.Trouble())
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "forbidden"), log.String())
 	require.Empty(t, d.reported)

@@ -38,7 +38,7 @@ func sharing(uid types.UID, gpus ...string) *resourceapi.ResourceClaim {
 
 func TestSharedGPUIsOfferedToSeveralClaims(t *testing.T) {
 	d := startedSharing(t, hosttest.Host(t, "mi210x4"), "0")
-	require.Empty(t, d.trouble())
+	require.Empty(t, d.Trouble())
 	for i, one := range d.devices() {
 		if i > 0 {
 			require.Nil(t, one.AllowMultipleAllocations)
@@ -55,7 +55,7 @@ func TestSharedGPUIsOfferedToSeveralClaims(t *testing.T) {
 		require.LessOrEqual(t, len(one.Attributes)+len(one.Capacity), 32, "the API's limit")
 	}
 	d = startedSharing(t, hosttest.Host(t, "mi210x4"), "0,9")
-	require.Contains(t, d.trouble(), "cannot share a GPU of --shared-gpus")
+	require.Contains(t, d.Trouble(), "cannot share a GPU of --shared-gpus")
 	require.Len(t, d.shared, 1)
 }
 
