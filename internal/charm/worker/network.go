@@ -25,18 +25,19 @@ type NoTaskNetwork struct{ Why string }
 func (n NoTaskNetwork) Diff(ctx context.Context, h host.Host) (p plan.Plan, err error) {
 	for _, family := range []string{"iptables", "ip6tables"} {
 		if findTaskRules(ctx, h, family) != "" {
-			p = append(p, plan.Step{Op: "remove the rules for tasks with " + family, Why: n.Why,
+			p = append(p, plan.Step{Op: "remove the rules for tasks with " + family, Why: n.Why, Tolerate: true,
 				Do: func(ctx context.Context) error { return removeRules(ctx, h, family) }})
 		}
 	}
 	if bridge := "/sys/class/net/" + taskBridge; h.Exists(bridge) {
-		p = append(p, plan.Step{Op: "remove the bridge " + taskBridge, Why: n.Why, Do: func(ctx context.Context) error {
-			if !h.Exists(bridge) {
-				return nil
-			}
-			_, err := h.Run(ctx, host.Command{Argv: []string{"ip", "link", "delete", taskBridge}})
-			return err
-		}})
+		p = append(p, plan.Step{Op: "remove the bridge " + taskBridge, Why: n.Why, Tolerate: true,
+			Do: func(ctx context.Context) error {
+				if !h.Exists(bridge) {
+					return nil
+				}
+				_, err := h.Run(ctx, host.Command{Argv: []string{"ip", "link", "delete", taskBridge}})
+				return err
+			}})
 	}
 	return p, nil
 }

@@ -73,6 +73,10 @@ func TestBridgeOfTasksIsRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, p, 1)
 	require.Equal(t, "remove the bridge concourse0", p[0].Op)
+	t.Setenv("PATH", t.TempDir())
+	notes, err := p.Apply(t.Context(), func(string) {})
+	require.NoError(t, err, "a machine without ip is removed, too")
+	require.Len(t, notes, 1)
 }
 
 func FuzzTaskRules(f *testing.F) {
