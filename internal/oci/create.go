@@ -41,7 +41,6 @@ func (w *wrapper) create(s *settings, c *cmdline.Call) (rollback func(), err err
 	}
 	if err != nil {
 		rollback()
-	} else {
 	}
 	return rollback, err
 }

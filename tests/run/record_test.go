@@ -183,7 +183,7 @@ func TestRunsHaveVerdicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newRecorded(t)
 			r, s := m.run(c.script, c.memory, c.during)
-			t.Logf("%s; %s; last %v", s.Usage(), s.Why(), r.Machine[len(r.Machine)-1])
+			t.Logf("%s; last %v", s.Why(), r.Machine[len(r.Machine)-1])
 			require.Equal(t, c.kind, s.Kind)
 			require.Equal(t, []string{leasedGPU}, s.GPUs)
 			require.Equal(t, "ada: test", s.Title)

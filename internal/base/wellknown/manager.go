@@ -78,14 +78,6 @@ func (m Manager) device(verb, device string) string {
 	return tool + " config device " + verb + " " + m.Name + " " + device
 }
 
-// SetDevice returns the command that sets an option of a device, "" if the manager has no devices.
-func (m Manager) SetDevice(device, option string) string {
-	if m.Kind == Proxmox || m.Kind == LXC {
-		return ""
-	}
-	return m.device("set", device+" "+option)
-}
-
 // Restart returns the command that restarts the container.
 func (m Manager) Restart() string {
 	switch m.Kind {

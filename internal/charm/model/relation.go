@@ -22,7 +22,6 @@ type Relation struct {
 	Units map[string]map[string]string `json:"units,omitempty"`
 	// Secrets has the readable secrets of the remote databag, by id.
 	Secrets map[string]map[string]string `json:"secrets,omitempty"`
-	More    int                          `json:"more,omitempty"` // other relations of the endpoint
 }
 
 // relations lists the relations of an endpoint, without one that is ending.
@@ -73,7 +72,6 @@ func (o *observer) first(ctx context.Context, endpoint string, ids []string) (*R
 		return nil, err
 	}
 	l := &all[0]
-	l.More = len(all) - 1
 	if endpoint == peers {
 		l.App = o.e.App()
 	} else {

@@ -14,7 +14,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Certificate holds a signed certificate with its chain, all as PEM.
@@ -22,15 +21,6 @@ type Certificate struct {
 	Cert  string // certificate of the server
 	Chain string // intermediate certificates, in the order that a server sends; may be ""
 	CA    string // certificate that clients must trust
-}
-
-// Expires returns the end of the server's certificate, zero if it is missing.
-func (c Certificate) Expires() time.Time {
-	certs, err := certificates(c.Cert)
-	if err != nil {
-		return time.Time{}
-	}
-	return certs[0].NotAfter
 }
 
 // issued describes an element of the provider's list. Library v1 has no key revoked, and v4

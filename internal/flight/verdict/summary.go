@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
@@ -67,20 +66,6 @@ func (r *Report) Find(id string) (s Summary, ok bool) {
 		}
 	}
 	return s, true
-}
-
-// GPUMinutes returns the minutes of all GPUs together.
-func (s Summary) GPUMinutes() float64 {
-	return float64(len(s.GPUs)) * max(0, s.Ended.Sub(s.Started).Minutes())
-}
-
-// Usage returns what the run had of GPUs: "0000:03:00.0, 2.5 GPU minutes, 3.2 Wh (12 kJ)".
-func (s Summary) Usage() string {
-	text := fmt.Sprintf("%s, %.1f GPU minutes", strings.Join(s.GPUs, ", "), s.GPUMinutes())
-	if s.Energy != nil {
-		text += ", " + s.Energy.String()
-	}
-	return text
 }
 
 // Why returns the verdict in one paragraph, "" for a run without a failure.

@@ -126,3 +126,11 @@ func rows(r *Result, d gpu.Slot) string {
 	}
 	return b.String()
 }
+
+// Of returns the rows of a GPU, nil if its driver did not answer.
+func (r *Result) Of(d gpu.Slot) []Row {
+	if u := r.Find(d); u != nil {
+		return u.Rows
+	}
+	return nil
+}

@@ -78,14 +78,6 @@ func (r *Result) Find(d gpu.Slot) *Used {
 	return nil
 }
 
-// Of returns the rows of a GPU, nil if its driver did not answer.
-func (r *Result) Of(d gpu.Slot) []Row {
-	if u := r.Find(d); u != nil {
-		return u.Rows
-	}
-	return nil
-}
-
 // Options holds the scanner's limits; 0 selects the default.
 type Options struct {
 	Containers int // shown for each GPU; 64

@@ -19,8 +19,6 @@ const (
 	// the driver wake the GPUs, which takes seconds for each.
 	Every    = 15 * time.Second
 	deadline = 20 * time.Second
-	// Longest is the longest time between the starts of two calls of Write.
-	Longest = Every + 2*deadline
 )
 
 // places lists the possible paths of nvidia-smi; the last is for a container with its
