@@ -59,23 +59,21 @@ var (
 )
 
 func TestPrivilegedTaskFindsASpecOfOnlyItsGPUs(t *testing.T) {
-	one := func(id string, nodes []string) map[string][]string {
-		return map[string][]string{"amd.com/gpu=0": nodes, "amd.com/gpu=" + id: nodes, "amd.com/gpu=all": nodes}
-	}
-	both := map[string][]string{"amd.com/gpu=0": firstGPU, "amd.com/gpu=GPU-1a2b": firstGPU,
-		"amd.com/gpu=1": secondGPU, "amd.com/gpu=GPU-3c4d": secondGPU, "amd.com/gpu=all": bothGPUs}
+	second := map[string][]string{"amd.com/gpu=0": secondGPU, "amd.com/gpu=GPU-3c4d": secondGPU,
+		"amd.com/gpu=0000:c4:00.0": secondGPU, "amd.com/gpu=all": secondGPU}
+	both := map[string][]string{"amd.com/gpu=0": firstGPU, "amd.com/gpu=GPU-1a2b": firstGPU, "amd.com/gpu=0000:03:00.0": firstGPU,
+		"amd.com/gpu=1": secondGPU, "amd.com/gpu=GPU-3c4d": secondGPU, "amd.com/gpu=0000:c4:00.0": secondGPU, "amd.com/gpu=all": bothGPUs}
 	for name, c := range map[string]struct {
 		leased bool
 		gpus   []GPU
 		env    string
 		want   map[string][]string
 	}{
-		"leases the second": {leased: true, env: "AMD_VISIBLE_DEVICES=1", want: one("GPU-3c4d", secondGPU)},
-		"leases both":       {leased: true, env: "GPU_COUNT=2", want: both},
-		"shares all":        {gpus: []GPU{gpuA, gpuB}, want: both},
-		"shares what it names": {gpus: []GPU{gpuA, gpuB}, env: "AMD_VISIBLE_DEVICES=GPU-3c4d",
-			want: one("GPU-3c4d", secondGPU)},
-		"shares what the unit has": {gpus: []GPU{gpuB}, want: one("GPU-3c4d", secondGPU)},
+		"leases the second":        {leased: true, env: "AMD_VISIBLE_DEVICES=1", want: second},
+		"leases both":              {leased: true, env: "GPU_COUNT=2", want: both},
+		"shares all":               {gpus: []GPU{gpuA, gpuB}, want: both},
+		"shares what it names":     {gpus: []GPU{gpuA, gpuB}, env: "AMD_VISIBLE_DEVICES=GPU-3c4d", want: second},
+		"shares what the unit has": {gpus: []GPU{gpuB}, want: second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newTestbed(t)

@@ -46,10 +46,6 @@ const (
 	LockDir  = RunDir + "/locks"
 )
 
-// PCIAnnotation is the annotation of a CDI device with the GPU's PCI address. The charm
-// used it before its descriptions named GPUs by their slots, see pci.OfSlot.
-const PCIAnnotation = "concourse-ci-machine/pci"
-
 // AMD's GPUs in the Container Device Interface: the kind of their devices, the file with
 // the charm's description, and the variable with which a container chooses.
 const (

@@ -12,7 +12,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // saved is the place of a foreign description that the charm replaced at Path. Container
@@ -21,8 +20,8 @@ const saved = Path + ".before-concourse"
 
 const specLimit = 4 << 20 // bytes
 
-// own reports whether the charm wrote the file at Path: it names a GPU by its slot, or has
-// the annotation of earlier releases. A separate record could be lost or outlive the file.
+// own reports whether the charm wrote the file at Path: it names a GPU by its slot. A separate
+// record could be lost or outlive the file.
 func own(r host.Root) (there, own bool, err error) {
 	st, err := r.Lstat(Path)
 	switch {
@@ -38,16 +37,13 @@ func own(r host.Root) (there, own bool, err error) {
 		return true, false, fmt.Errorf("cannot look at %s: %w", Path, err)
 	}
 	var spec struct {
-		Devices []struct {
-			Name        string
-			Annotations map[string]string
-		}
+		Devices []struct{ Name string }
 	}
 	if json.Unmarshal(data, &spec) != nil {
 		return true, false, nil
 	}
 	for _, d := range spec.Devices {
-		if _, older := d.Annotations[wellknown.PCIAnnotation]; older || pci.OfSlot(d.Name) != "" {
+		if pci.OfSlot(d.Name) != "" {
 			return true, true, nil
 		}
 	}

@@ -98,22 +98,7 @@ func TestOwnDescriptionIsRemoved(t *testing.T) {
 	require.Empty(t, apply(t, h, Absent{""}))
 }
 
-// The charm's descriptions named no slots once, and had annotations instead. An upgrade
-// that moved one away would put it back when the charm goes.
-func TestOlderDescriptionIsReplaced(t *testing.T) {
-	r, _, err := Resource([]gpu.GPU{card(0)}, kfd())
-	require.NoError(t, err)
-	h, written := install(t, r)
-	hosttest.Put(t, h.Root, Path, `{"cdiVersion":"0.6.0","kind":"amd.com/gpu","devices":[{"name":"0","annotations":{"concourse-ci-machine/pci":"0000:03:00.0"},"containerEdits":{"deviceNodes":[{"path":"/dev/dri/card0"}]}}]}`)
-	require.Empty(t, apply(t, h, Keep{}))
-	require.Len(t, apply(t, h, r), 1)
-	require.Equal(t, string(written), content(t, h))
-	require.Empty(t, apply(t, h, Keep{}))
-	require.False(t, h.Exists(saved))
-}
-
 func FuzzOwn(f *testing.F) {
-	f.Add([]byte(`{"devices":[{"annotations":{"concourse-ci-machine/pci":""}}]}`))
 	f.Add([]byte(`{"devices":[{"name":"0000:03:00.0-1"}]}`))
 	f.Add([]byte(`[`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -7,7 +7,6 @@
 package cdispec
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/pci"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/rawjson"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Spec holds one spec file.
@@ -30,7 +28,7 @@ type Spec struct {
 type Device struct {
 	Spec  *Spec
 	Name  string
-	PCI   string // from its annotation, or from its name if that is a slot; otherwise ""
+	PCI   string // "" if its name is not a slot
 	edits rawjson.Value
 }
 
@@ -77,14 +75,7 @@ func (s *Spec) decode(root rawjson.Value) (version string, err error) {
 		if d.Name, err = v.StringOf("name"); err != nil {
 			return "", fmt.Errorf("devices: %w", err)
 		}
-		annotations, err := v.Member("annotations", rawjson.Object)
-		if err != nil {
-			return "", fmt.Errorf("device %s: %w", d.Name, err)
-		}
-		if d.PCI, err = annotations.StringOf(wellknown.PCIAnnotation); err != nil {
-			return "", fmt.Errorf("device %s: %w", d.Name, err)
-		}
-		d.PCI = cmp.Or(d.PCI, pci.OfSlot(d.Name))
+		d.PCI = pci.OfSlot(d.Name)
 		if d.edits, err = v.Member("containerEdits", rawjson.Object); err != nil {
 			return "", fmt.Errorf("device %s: %w", d.Name, err)
 		}

@@ -45,7 +45,7 @@ func TestEditsHaveEachPathOnceAndTheSpecsFirst(t *testing.T) {
 
 func TestUnknownDeviceErrorListsTheDevices(t *testing.T) {
 	_, err := resolved(file(t, "../../oci/testdata/amd.json"), "amd.com/gpu=GPU-gone")
-	require.EqualError(t, err, "cannot find GPU amd.com/gpu=GPU-gone: the CDI specs list for amd.com/gpu: 0, 1, all, GPU-1a2b, GPU-3c4d")
+	require.EqualError(t, err, "cannot find GPU amd.com/gpu=GPU-gone: the CDI specs list for amd.com/gpu: 0, 1, all, GPU-1a2b, 0000:03:00.0, GPU-3c4d, 0000:c4:00.0")
 	_, err = resolved(file(t, "../../oci/testdata/amd.json"), "nvidia.com/gpu=0")
 	require.ErrorContains(t, err, "list for nvidia.com/gpu: none")
 }

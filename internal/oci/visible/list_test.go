@@ -8,35 +8,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 	"github.com/fourdollars/concourse-ci-machine/internal/gpu/cdispec"
 )
 
 // cards is a spec of n GPUs with the names that cdi gives them.
 func cards(n int) string {
-	return spec(n, func(i int, slot string) []string {
-		return []string{device(i, fmt.Sprint(i), ""), device(i, uniqueID(i), ""), device(i, slot, "")}
-	})
-}
-
-// annotated is the spec that cdi made before it named GPUs by their slots.
-func annotated(n int) string {
-	return spec(n, func(i int, slot string) []string {
-		note := fmt.Sprintf(`"annotations":{%q:%q},`, wellknown.PCIAnnotation, slot)
-		return []string{device(i, fmt.Sprint(i), note), device(i, uniqueID(i), note)}
-	})
-}
-
-func spec(n int, named func(i int, slot string) []string) string {
 	var devices []string
 	for i := range n {
-		devices = append(devices, named(i, fmt.Sprintf("0000:%02x:00.0", 3+i))...)
+		slot := fmt.Sprintf("0000:%02x:00.0", 3+i)
+		devices = append(devices, device(i, fmt.Sprint(i)), device(i, uniqueID(i)), device(i, slot))
 	}
 	return `{"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[` + strings.Join(devices, ",") + `,{"name":"all","containerEdits":{"deviceNodes":[{"path":"/dev/dri/x"}]}}]}`
 }
 
-func device(i int, name, note string) string {
-	return fmt.Sprintf(`{"name":%q,%s"containerEdits":{"deviceNodes":[{"path":"/dev/dri/renderD%d"}]}}`, name, note, 128+i)
+func device(i int, name string) string {
+	return fmt.Sprintf(`{"name":%q,"containerEdits":{"deviceNodes":[{"path":"/dev/dri/renderD%d"}]}}`, name, 128+i)
 }
 
 func uniqueID(i int) string { return fmt.Sprintf("GPU-%016x", 0x00a1b2c3d4e50000+i) }
@@ -73,11 +59,9 @@ func TestTaskNarrowsItsGPUs(t *testing.T) {
 		"0000:03:00.0": "0", "04:00.0": "1", "0000:06:00.0,0": "0 3",
 		"GPU-00a1b2c3d4e50001,0,05:00.0": "0 1 2",
 	} {
-		for _, spec := range []string{cards(4), annotated(4)} {
-			got, err := asked(t, spec, unitAll, "A=b", "AMD_VISIBLE_DEVICES="+value)
-			require.NoError(t, err, value)
-			require.Equal(t, want, got, value)
-		}
+		got, err := asked(t, cards(4), unitAll, "A=b", "AMD_VISIBLE_DEVICES="+value)
+		require.NoError(t, err, value)
+		require.Equal(t, want, got, value)
 	}
 	got, err := asked(t, cards(4), unitAll, "AMD_VISIBLE=0", "X=AMD_VISIBLE_DEVICES=0")
 	require.NoError(t, err)
@@ -87,22 +71,19 @@ func TestTaskNarrowsItsGPUs(t *testing.T) {
 // Older kernels give all partitions of a GPU the id of the whole, which its first
 // partition has as a name.
 func TestIdOfAWholeGPUNamesAllItsPartitions(t *testing.T) {
-	older := strings.NewReplacer(`"GPU-00a1b2c3d4e50001"`, `"x"`, "0000:04:00.0", "0000:03:00.0").Replace(annotated(3))
-	newer := strings.NewReplacer(`"GPU-00a1b2c3d4e50001"`, `"x"`, "0000:04:00.0", "0000:03:00.0-1").Replace(cards(3))
+	spec := strings.NewReplacer(`"GPU-00a1b2c3d4e50001"`, `"x"`, "0000:04:00.0", "0000:03:00.0-1").Replace(cards(3))
 	for value, want := range map[string]string{"GPU-00a1b2c3d4e50000": "0 1", "0xa1b2c3d4e50000": "0 1",
 		"0000:03:00.0": "0 1", "0": "0", "1": "1"} {
-		for _, spec := range []string{older, newer} {
-			got, err := asked(t, spec, unitAll, "AMD_VISIBLE_DEVICES="+value)
-			require.NoError(t, err, value)
-			require.Equal(t, want, got, value)
-		}
+		got, err := asked(t, spec, unitAll, "AMD_VISIBLE_DEVICES="+value)
+		require.NoError(t, err, value)
+		require.Equal(t, want, got, value)
 	}
 	for _, value := range []string{"0000:03:00.0-1", "03:00.0-1", "amd.com/gpu=0000:03:00.0-1"} {
-		got, err := asked(t, newer, unitAll, "AMD_VISIBLE_DEVICES="+value)
+		got, err := asked(t, spec, unitAll, "AMD_VISIBLE_DEVICES="+value)
 		require.NoError(t, err, value)
 		require.Equal(t, "1", got, value)
 	}
-	_, err := asked(t, newer, unitAll, "AMD_VISIBLE_DEVICES=0000:03:00.0-2")
+	_, err := asked(t, spec, unitAll, "AMD_VISIBLE_DEVICES=0000:03:00.0-2")
 	require.ErrorContains(t, err, `"0000:03:00.0-2" is not a GPU that this machine gives; there are: 0 (GPU-00a1b2c3d4e50000, 0000:03:00.0), 1 (x, 0000:03:00.0-1), 2 (GPU-`)
 }
 
@@ -132,12 +113,10 @@ func TestUnknownAndMalformedValuesAreRefusedByName(t *testing.T) {
 		"../kfd":      `"../kfd" is not an index`,
 		"00:00:03:00": `"00:00:03:00" is not an index`,
 	} {
-		for _, spec := range []string{cards(2), annotated(2)} {
-			_, err := asked(t, spec, unitAll, "AMD_VISIBLE_DEVICES="+value)
-			require.ErrorContains(t, err, "cannot give the task the GPUs of AMD_VISIBLE_DEVICES=", value)
-			require.ErrorContains(t, err, want, value)
-			require.ErrorContains(t, err, there, value)
-		}
+		_, err := asked(t, cards(2), unitAll, "AMD_VISIBLE_DEVICES="+value)
+		require.ErrorContains(t, err, "cannot give the task the GPUs of AMD_VISIBLE_DEVICES=", value)
+		require.ErrorContains(t, err, want, value)
+		require.ErrorContains(t, err, there, value)
 	}
 	_, err := asked(t, cards(2), unitAll, "AMD_VISIBLE_DEVICES="+strings.Repeat("0,", 3000))
 	require.ErrorContains(t, err, `AMD_VISIBLE_DEVICES="0,0,0,0,0`)
