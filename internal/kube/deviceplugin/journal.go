@@ -13,7 +13,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Journal logs what changes, and keeps what fails now. The DRA driver has one, too.
+// Journal logs changes of GPUs and failures, and keeps the failures of now. The DRA driver has
+// one, too.
 type Journal struct {
 	log   io.Writer
 	users string // of GPUs: "pods" or "claims"
@@ -61,14 +62,14 @@ func (j *Journal) ForgetEvents() {
 // events is the subject of ReportEvents.
 const events = "events"
 
-// LogChange logs what changed about a GPU with this name in texts.
+// LogChange logs the state of a GPU with this name if it is new; "" if users can have the GPU.
 func (j *Journal) LogChange(gpu, name, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.change(gpu, name+" ", text)
 }
 
-// change logs what changed about a subject. The caller holds mu.
+// change logs the text of a subject if it is new. The caller holds mu.
 func (j *Journal) change(subject, name, text string) {
 	if j.logged[subject] == text {
 		return
@@ -95,10 +96,11 @@ func (j *Journal) Print(text string) {
 func (j *Journal) Trouble() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, subject := range slices.Sorted(maps.Keys(j.failed)) {
-		return j.failed[subject]
+	subjects := slices.Sorted(maps.Keys(j.failed))
+	if len(subjects) == 0 {
+		return ""
 	}
-	return ""
+	return j.failed[subjects[0]]
 }
 
 // NotifySystemd reports to systemd, if it started this program, that it is alive and
