@@ -19,6 +19,7 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/pool"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/fixedclocks"
 	"github.com/fourdollars/concourse-ci-machine/internal/pool/lease"
+	"github.com/fourdollars/concourse-ci-machine/internal/pool/quarantine"
 )
 
 // ObserveLinks reads the links between the unit's GPUs if leases choose by them.
@@ -98,6 +99,9 @@ func desireLeases(o Observed, g GPUs) (p part) {
 	}
 	if o.Config.GPU.FixedClocks && o.Config.GPU.Sharing != config.Exclusive {
 		p.cause(rankLeases, status.Warn("gpu-fixed-clocks=true has no effect while gpu-sharing=shared"))
+	}
+	if o.Config.GPU.Quarantine == quarantine.Reset && o.Config.GPU.Sharing != config.Exclusive {
+		p.cause(rankLeases, status.Warn("gpu-quarantine=reset is as auto while gpu-sharing=shared"))
 	}
 	if !leases(o, g) {
 		p.add(resource.Absent{Path: pool.ReportFile, Why: "GPUs are not leased"})

@@ -115,8 +115,11 @@ func TestStatusOfExclusiveGPUs(t *testing.T) {
 		want  string
 		after string
 	}{
-		"exclusive":        {"mi210x4", exclusive(), "active: Ready", " (GPU: 4x AMD)"},
-		"without GPUs":     {"amd", map[string]any{"gpu-sharing": "exclusive"}, "active: Ready; gpu-sharing=exclusive has no effect while compute-runtime=none", ""},
+		"exclusive":    {"mi210x4", exclusive(), "active: Ready", " (GPU: 4x AMD)"},
+		"without GPUs": {"amd", map[string]any{"gpu-sharing": "exclusive"}, "active: Ready; gpu-sharing=exclusive has no effect while compute-runtime=none", ""},
+		"reset while shared": {"mi210x4", map[string]any{"compute-runtime": "rocm", "gpu-quarantine": "reset"},
+			"active: Ready; gpu-quarantine=reset is as auto while gpu-sharing=shared", " (GPU: 4x AMD)"},
+		"reset":            {"mi210x4", exclusive("gpu-quarantine", "reset"), "active: Ready", " (GPU: 4x AMD)"},
 		"no GPU found yet": {"no-gpu", exclusive("compute-runtime", "auto"), "active: Ready; no GPU passed through", ""},
 	} {
 		d := Desire(linked(t, hosttest.Host(t, c.host), c.set), nil)
