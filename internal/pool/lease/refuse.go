@@ -3,11 +3,12 @@ package lease
 import (
 	"cmp"
 	"fmt"
-	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fourdollars/concourse-ci-machine/internal/base/units"
 )
 
 // Reason is the reason of a refusal.
