@@ -54,7 +54,7 @@ IN_MEMORY = GOTMPDIR= TMPDIR="$$("$(CURDIR)/scripts/test-tmpdir.sh")"
 GOTEST = $(CURDIR)/bin/progress $(if $(JSON),-json=$(abspath $(JSON))) go test -json -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test update e2e programs-amd64 programs-arm64 packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench man fuzz mutate clean packages apt-repository images
+.PHONY: help need-go need-build progress build $(PROGRAMS) sandbox demo check vulncheck test update e2e programs-amd64 programs-arm64 packer package-tree test-juju test-loki test-controller test-kubernetes test-terraform charm charm-takeover windows release publish site charm-tree hooks bench fuzz mutate clean packages apt-repository images
 
 # The targets that help shows, in the order of use. CONTRIBUTING.md describes all targets.
 SHOWN = Try_it: demo \
@@ -259,9 +259,6 @@ bench: build ## benchmarks, some 7 minutes
 	@found=$$(go list -e -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./tests/bench/*/) && \
 	if [ -z "$$found" ]; then echo "there is no program in tests/bench"; exit 1; fi; \
 	for p in $$found; do echo "== $$p"; go run -buildvcs=false "$$p" || exit 1; done
-
-man: need-go ## man pages of dispatch, in dist/man/
-	@go run -buildvcs=false ./tools/manpages dist/man && ls dist/man | wc -l
 
 fuzz: need-go ## fuzzes each parser of outside input for FUZZTIME=10s
 	@scripts/fuzz.sh $(FUZZTIME)

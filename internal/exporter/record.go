@@ -14,28 +14,27 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/flight/taskrecord"
 )
 
-// The limits of the recorder without flags. The charm's option task-record-size has the same default.
+// The limits of the recorder. The charm's option task-record-size has the same default.
 const (
 	defaultRecordSize = 512 // MiB
-	defaultRecordDays = 7
+	recordAge         = 7 * 24 * time.Hour
 )
 
 // newRecordTasks returns the command that records tasks.
 func newRecordTasks() *cobra.Command {
 	var at place
 	var o recorder.Options
-	var size, days int64
+	var size int64
 	c := &cobra.Command{Use: "record-tasks FOLDER [flags]", Short: "record the tasks of Concourse's worker, as root",
 		Long: "Records the tasks of this machine's Concourse worker in FOLDER below path.root, as root, and writes why " +
 			"they failed to a file, which serve reads (--tasks.report). It serves nothing.",
 		Example: "rocm-exporter record-tasks /var/lib/tasks --report=/run/task-verdicts.json",
 		Args:    oneArg,
 		RunE: func(c *cobra.Command, args []string) error {
-			if size < 1 || days < 1 {
-				return commandline.Wrong(c, errors.New("flags --size and --days need at least 1"))
+			if size < 1 {
+				return commandline.Wrong(c, errors.New("flag --size needs at least 1"))
 			}
-			age := time.Duration(days) * 24 * time.Hour
-			o.Limits = taskrecord.Limits{Bytes: size << 20, Age: age, FailedAge: taskrecord.FailedFactor * age}
+			o.Limits = taskrecord.Limits{Bytes: size << 20, Age: recordAge, FailedAge: 4 * recordAge}
 			f := &metricsserver.Flags{Watchdog: metricsserver.DefaultWatchdog}
 			return at.start(c, f, func(stop context.Context, s *metricsserver.Server, root host.Root) error {
 				o.Root, o.Store.Dir, o.Log, o.Alive = root, root.Path(args[0]), s.Logs.Printf, s.Postpone
@@ -49,7 +48,6 @@ func newRecordTasks() *cobra.Command {
 	fs := c.Flags()
 	at.declare(fs)
 	fs.Int64Var(&size, "size", defaultRecordSize, "`MiB` of all records")
-	fs.Int64Var(&days, "days", defaultRecordDays, "`days` that records are kept; four times as long if the task failed")
 	fs.StringVar(&o.Volumes, "volumes", "", "`folder` on the disk of the worker's volumes")
 	fs.StringVar(&o.Report, "report", "", "`file` below path.root for the verdicts; empty: none")
 	fs.StringVar(&o.Usage, "usage.report", "",

@@ -90,8 +90,7 @@ func TestCommandLine(t *testing.T) {
 		"two files":         {"write-gpus /f /g", 2, "", `with "/f /g"`},
 		"a server's flag":   {"write-gpus /f --web.listen-address=:1", 2, "", "unknown flag: --web.listen-address"},
 		"no folder":         {"record-tasks", 2, "", "want rocm-exporter record-tasks FOLDER [flags]"},
-		"no size":           {"record-tasks /d --size=0", 2, "", "flags --size and --days need at least 1"},
-		"no days":           {"record-tasks /d --days=0", 2, "", "flags --size and --days need at least 1"},
+		"no size":           {"record-tasks /d --size=0", 2, "", "flag --size needs at least 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer

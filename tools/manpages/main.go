@@ -30,12 +30,8 @@ func main() {
 }
 
 func run(args []string) error {
-	switch len(args) {
-	case 1:
-		return writePages(cli.Root(wellknown.Dispatch), args[0])
-	case 3:
-	default:
-		return errors.New("want manpages FOLDER [PROGRAM FOLDER-OF-COMPLETIONS]")
+	if len(args) != 3 {
+		return errors.New("want manpages FOLDER PROGRAM FOLDER-OF-COMPLETIONS")
 	}
 	var root *cobra.Command
 	switch program := args[1]; program {

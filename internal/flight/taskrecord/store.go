@@ -39,9 +39,6 @@ type Limits struct {
 	FailedAge time.Duration
 }
 
-// FailedFactor is the time that failed tasks are kept, in multiples of Age.
-const FailedFactor = 4
-
 // MaxRecord bounds one record; MaxDump one dump, before and after its compression.
 const (
 	MaxRecord = 8 << 20
