@@ -173,7 +173,6 @@ func (c *Charm) publishSecret(ctx context.Context, facts model.Facts, want Desir
 		Content: want.Web.Secret}
 	switch {
 	case id == "":
-		s.Owner = juju.OwnerApplication
 		var err error
 		if id, err = c.Tools.SecretAdd(ctx, s); err != nil {
 			return jujuerrors.Annotate(err, "cannot store the web's keys in a secret")

@@ -15,22 +15,12 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/lazyregexp"
 )
 
-// SecretOwner selects who may change a secret: every leader of the application, or this
-// unit.
-type SecretOwner string
-
-const (
-	OwnerApplication SecretOwner = "application"
-	OwnerUnit        SecretOwner = "unit"
-)
-
 // Secret describes a secret for SecretAdd and SecretSet. A key of Content has 3 or more
 // lower-case letters, digits and single hyphens, and begins with a letter (Juju,
 // core/secrets keyRegExp). The base64 of Content may have 1 MB.
 type Secret struct {
 	Label       string
 	Description string
-	Owner       SecretOwner       // "" means the application; SecretSet does not change it
 	Content     map[string]string // nil in SecretSet to keep the content
 }
 
@@ -72,16 +62,12 @@ func SecretRefusal(err error) string {
 	return ""
 }
 
-// SecretAdd creates a secret and returns its id, "secret:...". Others can read it after the
-// hook has succeeded.
+// SecretAdd creates a secret of the application and returns its id, "secret:...". Others can read
+// it after the hook has succeeded.
 func (t *Tools) SecretAdd(ctx context.Context, s Secret) (string, error) {
 	var id string
 	err := withContent(s.Content, func(file ...string) error {
-		argv := append([]string{"secret-add"}, s.flags()...)
-		if s.Owner != "" {
-			argv = append(argv, "--owner", string(s.Owner))
-		}
-		out, err := t.exec(ctx, call{changes: true}, append(argv, file...)...)
+		out, err := t.exec(ctx, call{changes: true}, slices.Concat([]string{"secret-add"}, s.flags(), file)...)
 		id = strings.TrimSpace(string(out))
 		return err
 	})

@@ -96,7 +96,7 @@ func TestSecretContentIsInNoFile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "/memfd:secret (deleted)", to)
 	}})
-	_, err := tools.SecretAdd(ctx, juju.Secret{Owner: juju.OwnerUnit, Content: map[string]string{"key": pem}})
+	_, err := tools.SecretAdd(ctx, juju.Secret{Content: map[string]string{"key": pem}})
 	require.NoError(t, err)
 	_, err = tools.SecretAdd(ctx, juju.Secret{Content: map[string]string{"K": pem}})
 	require.EqualError(t, err, `cannot run secret-add: key "K" not valid`)
