@@ -122,10 +122,10 @@ func (d *driver) createEvents(ctx context.Context, e evidence, text string) erro
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	c, err := d.client.ResourceV1().ResourceClaims(e.claim.Namespace).Get(ctx, e.claim.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(c.UID) != e.claim.UID:
 		return nil // its pods have ended
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("cannot find the pods of a quarantined GPU: %w", err)
 	}
 	for _, consumer := range c.Status.ReservedFor {

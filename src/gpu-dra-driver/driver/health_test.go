@@ -78,3 +78,23 @@ func TestRoundsDoNotWaitForEvents(t *testing.T) {
 	}
 	require.LessOrEqual(t, requests.Load(), int32(1))
 }
+
+// A claim of the same name that was made later has other pods.
+func TestPodsOfALaterClaimGetNoEvent(t *testing.T) {
+	var posted atomic.Int32
+	d, _, round := withEvidence(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			posted.Add(1)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"uid":"later"},
+			"status":{"reservedFor":[{"resource":"pods","name":"p","uid":"u"}]}}`)
+	})
+	round()
+	require.Eventually(t, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.reported) == 2
+	}, time.Minute, time.Millisecond)
+	require.Zero(t, posted.Load())
+}
