@@ -97,18 +97,19 @@ func readExitFile(r host.Root, file string) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// dockerExit returns the exit status in Docker's file of a container, which it writes soon after the end.
+// dockerExit returns the exit status in Docker's file of a container, which it writes soon after the
+// end. A container that it will start again counts as running there.
 func dockerExit(data []byte) (int, error) {
 	var file struct {
 		State struct {
-			Running  bool
-			ExitCode int
+			Running, Restarting bool
+			ExitCode            int
 		}
 	}
 	if err := json.Unmarshal(data, &file); err != nil {
 		return 0, err
 	}
-	if file.State.Running {
+	if file.State.Running && !file.State.Restarting {
 		return 0, errors.New("Docker has not written the exit status yet")
 	}
 	return file.State.ExitCode, nil
