@@ -14,7 +14,6 @@ import (
 	"github.com/fourdollars/concourse-ci-machine/internal/base/httpclient"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/jsonlist"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/api"
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakes"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
 )
 
@@ -34,8 +33,7 @@ func newAsker() *asker {
 		Connect: 2 * time.Second, Timeout: api.Timeout, Idle: 1000, Raw: true})}
 }
 
-// get passes the body of an answer to read. The error of an answer 404 wraps
-// flakes.ErrNotFound.
+// get passes the body of an answer to read.
 func (a *asker) get(ctx context.Context, url string, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -59,8 +57,6 @@ func (a *asker) get(ctx context.Context, url string, read func(io.Reader) error)
 		default:
 			return err
 		}
-	case http.StatusNotFound:
-		return flakes.ErrNotFound
 	default:
 		return fmt.Errorf("it answers %d", resp.StatusCode)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/concourse/jobexporter"
-	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/flakes"
 	"github.com/fourdollars/concourse-ci-machine/internal/exporter/fleet/fleetfile"
 	"github.com/fourdollars/concourse-ci-machine/internal/testutil/hosttest"
 )
@@ -83,24 +82,6 @@ func TestVerdictsAreReadSoonAfterARebootOfTheWorker(t *testing.T) {
 	require.Contains(t, b.rounds(t), `"infrastructure":false`)
 	status = http.StatusOK
 	require.Contains(t, b.rounds(t), "failed by infrastructure, run again (machine: power-loss)")
-}
-
-// Older charms have no verdicts.
-func TestWorkerWithoutVerdictsIsAskedRarely(t *testing.T) {
-	asked := 0
-	b := flakesBed(t, func(r *http.Request) (int, string) {
-		if r.URL.Path == verdictsPath {
-			asked++
-		}
-		return http.StatusNotFound, ""
-	}, "gpu-0")
-	for range 20 {
-		b.rounds(t)
-	}
-	require.Equal(t, 1, asked)
-	b.rounds(t)
-	require.Equal(t, 2, asked, "after 10 minutes")
-	require.ErrorIs(t, b.asker.get(t.Context(), "http://gpu-0/", nil), flakes.ErrNotFound)
 }
 
 // One worker answers only after another has been asked too.

@@ -34,7 +34,7 @@ type Options struct {
 	Style string // relative URL of the style sheet
 	Now   func() time.Time
 	// Ask requests URLs of workers in parallel and passes the body of answer i to read. The
-	// errors are in the order of the URLs. The error of an answer 404 wraps ErrNotFound.
+	// errors are in the order of the URLs.
 	Ask func(ctx context.Context, urls []string, read func(i int, body io.Reader) error) []error
 }
 

@@ -2,7 +2,6 @@ package flakes
 
 import (
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -19,19 +18,14 @@ const (
 	maxContainers = 100_000 // that Concourse lists: 500 workers
 	maxClaimed    = 1000    // of one worker, that Concourse does not list
 	maxNames      = 128     // of GPUs of one worker
-	// silentFor is the time for which a worker with an older charm is not asked again.
-	silentFor = 10 * time.Minute
-	// retryAfter is the same time for a worker with another error, such as after a reboot. It
-	// is shorter than the usual 30 s between rounds, so that none is left out.
+	// retryAfter is the time for which a worker with an error is not asked again, such as after a
+	// reboot. It is shorter than the usual 30 s between rounds, so that none is left out.
 	retryAfter = 25 * time.Second
 	// near is the difference of two clocks, at most, for the same end of a task.
 	near = 2 * time.Minute
 	// exactly is the difference for a task that only its end identifies.
 	exactly = 3 * time.Second
 )
-
-// ErrNotFound reports an answer 404.
-var ErrNotFound = errors.New("it answers 404")
 
 // Seen describes the fleet as a round of the fleet page saw it.
 type Seen struct {
@@ -274,12 +268,9 @@ func (f *Flakes) askWorkers(ctx context.Context, workers []Worker) {
 		return err
 	})
 	for i, w := range due {
-		switch err := errs[i]; {
-		case err == nil:
+		if errs[i] == nil {
 			f.joiner.judge(w.Name, answers[i])
-		case errors.Is(err, ErrNotFound):
-			silent[w.URL] = now.Add(silentFor)
-		default:
+		} else {
 			silent[w.URL] = now.Add(retryAfter)
 		}
 	}
