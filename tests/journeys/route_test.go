@@ -67,7 +67,7 @@ var route = []journey{
 const besideConcourse = "## Beside Concourse"
 
 const (
-	// train starts a task of a pipeline, and waits until it holds a GPU.
+	// train starts a task of a pipeline, and waits until it holds the page's GPU.
 	train = `command -v fly || exit 0
 cat >/tmp/main.yml <<'END'
 jobs:
@@ -78,6 +78,7 @@ jobs:
     config:
       platform: linux
       image_resource: {type: registry-image, source: {repository: rocm/rocm-terminal}}
+      params: {AMD_VISIBLE_DEVICES: "0"}
       run: {path: sleep, args: [1h]}
 - name: fail
   plan:
