@@ -154,9 +154,9 @@ func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 		return u.must(`runuser -u postgres -- psql --quiet --tuples-only --no-align --port "$(sed -n 's/^port = \([0-9]*\).*/\1/p' /etc/postgresql/*/concourse_*/postgresql.conf)" --dbname=concourse --command="` + text + `"`)
 	}
 	sql("CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)")
-	u.must("iptables -N CONCOURSE-OPERATOR") // a real worker makes it
+	u.must("iptables -N CONCOURSE-OPERATOR && ip link add concourse0 type bridge") // a real worker makes them
 	u.onMachine("down")
-	require.NotContains(t, u.must("iptables-save"), "CONCOURSE")
+	require.NotRegexp(t, "(?i)concourse", u.must("iptables-save && ip link"))
 	require.Equal(t, "inactive", u.state(concourse.WebUnit))
 	require.Equal(t, "inactive", u.state(concourse.Unit))
 	u.must("systemctl start concourse-ci-machine.service")
@@ -182,11 +182,32 @@ func TestOneMachineGoesUpAndIsPurged(t *testing.T) {
 	require.Error(t, err, "the user of the web is removed")
 }
 
+// downRemovesTheNetworkOfTasks shows with Concourse's own rules that down leaves none, and that
+// tasks have a network again after up.
+func downRemovesTheNetworkOfTasks(u *unit, f *fly) {
+	u.t.Helper()
+	newOutside(u.t).put("git/greeting", "hello from outside")
+	f.must("set-pipeline", "-n", "-p", "network", "-c", f.write("network.yml",
+		strings.ReplaceAll(pipeline, "path: echo, args: [hello]", "path: wget, args: [-q, -O, -, "+outsideAt+"/git/greeting]")))
+	f.must("unpause-pipeline", "-p", "network")
+	require.Contains(u.t, f.must("trigger-job", "-j", "network/build", "-w"), "hello from outside")
+	const network = "iptables-save && ip6tables-save && ip link"
+	made := u.must(network)
+	for _, want := range []string{"CONCOURSE-OPERATOR", "CNI-FORWARD", "10.80.", "fd9c:", "concourse0"} {
+		require.Contains(u.t, made, want)
+	}
+	u.onMachine("down")
+	require.NotRegexp(u.t, `(?i)concourse|CNI-|10\.80\.|fd9c:`, u.must(network))
+	u.onMachine("up")
+	require.Contains(u.t, f.must("trigger-job", "-j", "network/build", "-w"), "hello from outside")
+}
+
 // A real Concourse: from nothing to a green build on the machine's GPU, and a second machine
 // that joins as a worker.
 func TestOneMachineIsACI(t *testing.T) {
 	tgz := releaseTarball(t)
 	u := newMachine(t, 62, "amd")
+	u.must("echo CONCOURSE_CONTAINERD_V6_ENABLE=true >" + concourse.OperatorEnvFile)
 	begin := time.Now()
 	out := u.onMachine("up --release " + tgz)
 	t.Logf("up took %.0f s:\n%s", time.Since(begin).Seconds(), out)
@@ -201,6 +222,7 @@ func TestOneMachineIsACI(t *testing.T) {
 	t.Logf("a build succeeded %.0f s after the first command:\n%s", time.Since(begin).Seconds(), out)
 	require.Contains(t, out, "renderD128")
 	require.Contains(t, out, "succeeded")
+	downRemovesTheNetworkOfTasks(u, f)
 
 	second := newMachine(t, 63, "no-gpu")
 	line := u.onMachine("invite")

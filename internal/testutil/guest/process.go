@@ -92,6 +92,9 @@ func (p process) mounts() error {
 		all = append(all, mount{filepath.Join(p.Fake, "over", dir), filepath.Join("/sys", dir), "",
 			unix.MS_BIND | unix.MS_REC, ""})
 	}
+	for _, dir := range []string{"/sys/class/net", "/sys/devices/virtual/net"} { // of this machine's namespace
+		all = append(all, mount{p.Root + "/run/whole" + dir, dir, "", unix.MS_BIND, ""})
+	}
 	for _, e := range all {
 		to := filepath.Join(p.Root, e.to)
 		if !strings.HasPrefix(e.to, "/proc/") && !strings.HasPrefix(e.to, "/sys/") {
