@@ -191,9 +191,9 @@ func downRemovesTheNetworkOfTasks(u *unit, f *fly) {
 		strings.ReplaceAll(pipeline, "path: echo, args: [hello]", "path: wget, args: [-q, -O, -, "+outsideAt+"/git/greeting]")))
 	f.must("unpause-pipeline", "-p", "network")
 	require.Contains(u.t, f.must("trigger-job", "-j", "network/build", "-w"), "hello from outside")
-	const network = "iptables-save && ip6tables-save && ip link"
+	const network = "iptables-save && ip6tables-save && ip link && find /var/lib -path '*/cni/*'"
 	made := u.must(network)
-	for _, want := range []string{"CONCOURSE-OPERATOR", "CNI-FORWARD", "10.80.", "fd9c:", "concourse0"} {
+	for _, want := range []string{"CONCOURSE-OPERATOR", "CNI-FORWARD", "10.80.", "fd9c:", "concourse0", "cni-loopback-"} {
 		require.Contains(u.t, made, want)
 	}
 	u.onMachine("down")

@@ -2,6 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -15,10 +18,11 @@ const (
 	taskChain  = "CONCOURSE-OPERATOR"
 	taskRule   = `--comment "name: \"concourse\" id:` // in nat, for each container
 	cniChain   = "CNI-FORWARD"                        // shared with other users of CNI
+	cniRecords = "/var/lib/cni"                       // likewise
 )
 
-// NoTaskNetwork removes the bridge of tasks and the rules of iptables for them, which Concourse
-// leaves when it ends. Rules of other programs stay.
+// NoTaskNetwork removes the bridge of tasks, and the rules of iptables and records of CNI for
+// them, which Concourse leaves when it ends. Those of other programs stay.
 type NoTaskNetwork struct{ Why string }
 
 // Diff implements plan.Resource.
@@ -39,7 +43,30 @@ func (n NoTaskNetwork) Diff(ctx context.Context, h host.Host) (p plan.Plan, err 
 				return err
 			}})
 	}
-	return p, nil
+	records, err := findCNIRecords(h.Root)
+	if len(records) > 0 {
+		p = append(p, plan.Step{Op: "remove the records for tasks in " + cniRecords, Why: n.Why, Do: func(context.Context) error {
+			var errs []error
+			for _, record := range records {
+				errs = append(errs, os.RemoveAll(h.Path(record)))
+			}
+			return errors.Join(errs...)
+		}})
+	}
+	return p, err
+}
+
+// findCNIRecords returns the records of tasks' addresses and interfaces. The record of a loopback
+// interface has only the container in its name, and may be missing.
+func findCNIRecords(r host.Root) ([]string, error) {
+	records, err := r.Glob(cniRecords + "/networks/concourse")
+	results, err2 := r.Glob(cniRecords + "/results/concourse-*-*")
+	for _, result := range results {
+		container := strings.TrimPrefix(path.Base(result), "concourse-")
+		container = container[:strings.LastIndex(container, "-")]
+		records = append(records, result, cniRecords+"/results/cni-loopback-"+container+"-lo")
+	}
+	return records, errors.Join(err, err2)
 }
 
 // findTaskRules returns the input of iptables-restore that removes what is there for tasks, ""

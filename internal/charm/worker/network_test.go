@@ -79,6 +79,25 @@ func TestBridgeOfTasksIsRemoved(t *testing.T) {
 	require.Len(t, notes, 1)
 }
 
+func TestRecordsOfCNIForTasksAreRemoved(t *testing.T) {
+	h := hosttest.Real(t)
+	for _, name := range []string{"networks/concourse/10.80.0.2", "results/concourse-0c3b1a52-3f6e-eth0", "results/concourse-0c3b1a52-3f6e-eth2",
+		"results/cni-loopback-0c3b1a52-3f6e-lo", "networks/podman/10.88.0.2", "results/cni-loopback-4711-lo"} {
+		hosttest.Put(t, h.Root, "/var/lib/cni/"+name, "")
+	}
+	p, err := NoTaskNetwork{"removed"}.Diff(t.Context(), h)
+	require.NoError(t, err)
+	require.Len(t, p, 1)
+	_, err = p.Apply(t.Context(), nil)
+	require.NoError(t, err)
+	left, err := h.Glob("/var/lib/cni/*/*")
+	require.NoError(t, err)
+	require.Equal(t, []string{"/var/lib/cni/networks/podman", "/var/lib/cni/results/cni-loopback-4711-lo"}, left)
+	p, err = NoTaskNetwork{"removed"}.Diff(t.Context(), h)
+	require.NoError(t, err)
+	require.Empty(t, p)
+}
+
 func FuzzTaskRules(f *testing.F) {
 	f.Add(savedRules)
 	f.Fuzz(func(t *testing.T, saved string) {
