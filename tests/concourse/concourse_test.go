@@ -33,6 +33,9 @@ func TestAnApplicationOfModeAuto(t *testing.T) {
 	s.app = newApp(t, tgz, map[string]any{"mode": "auto", "compute-runtime": "auto", "amd-container-toolkit": "skip",
 		"enable-metrics": true, "task-env": "MODEL_CACHE=/srv/models"}, "no-gpu", "amd", "amd")
 	s.collector = newCollector(t, s.app.units)
+	for _, u := range s.app.units[1:] {
+		u.freeMemory()
+	}
 	for _, u := range s.app.units {
 		require.NoError(t, u.Root.WriteFile(concourse.OperatorEnvFile, []byte(impatient), 0o644))
 		require.NoError(t, u.Root.WriteFile("/srv/models/greeting", []byte(greeting+"\n"), 0o644))
