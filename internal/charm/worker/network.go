@@ -10,6 +10,7 @@ import (
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 	"github.com/fourdollars/concourse-ci-machine/internal/base/plan"
+	"github.com/fourdollars/concourse-ci-machine/internal/base/wellknown"
 )
 
 // Names that Concourse gives to the network of tasks (concourse/worker/runtime/cni_network.go).
@@ -64,7 +65,9 @@ func findCNIRecords(r host.Root) ([]string, error) {
 	for _, result := range results {
 		container := strings.TrimPrefix(path.Base(result), "concourse-")
 		container = container[:strings.LastIndex(container, "-")]
-		records = append(records, result, cniRecords+"/results/cni-loopback-"+container+"-lo")
+		if wellknown.IsHandle(container) { // otherwise it is of a network like concourse-x
+			records = append(records, result, cniRecords+"/results/cni-loopback-"+container+"-lo")
+		}
 	}
 	return records, errors.Join(err, err2)
 }

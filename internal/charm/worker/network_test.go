@@ -81,8 +81,8 @@ func TestBridgeOfTasksIsRemoved(t *testing.T) {
 
 func TestRecordsOfCNIForTasksAreRemoved(t *testing.T) {
 	h := hosttest.Real(t)
-	for _, name := range []string{"networks/concourse/10.80.0.2", "results/concourse-0c3b1a52-3f6e-eth0", "results/concourse-0c3b1a52-3f6e-eth2",
-		"results/cni-loopback-0c3b1a52-3f6e-lo", "networks/podman/10.88.0.2", "results/cni-loopback-4711-lo"} {
+	for _, name := range []string{"networks/concourse/10.80.0.2", "results/concourse-0c3b1a52-3f6e-4a0c-b519-4f1da1901416-eth0", "results/concourse-0c3b1a52-3f6e-4a0c-b519-4f1da1901416-eth2",
+		"results/cni-loopback-0c3b1a52-3f6e-4a0c-b519-4f1da1901416-lo", "networks/podman/10.88.0.2", "results/cni-loopback-4711-lo", "results/concourse-ci-4711-eth0"} {
 		hosttest.Put(t, h.Root, "/var/lib/cni/"+name, "")
 	}
 	p, err := NoTaskNetwork{"removed"}.Diff(t.Context(), h)
@@ -92,7 +92,7 @@ func TestRecordsOfCNIForTasksAreRemoved(t *testing.T) {
 	require.NoError(t, err)
 	left, err := h.Glob("/var/lib/cni/*/*")
 	require.NoError(t, err)
-	require.Equal(t, []string{"/var/lib/cni/networks/podman", "/var/lib/cni/results/cni-loopback-4711-lo"}, left)
+	require.Equal(t, []string{"/var/lib/cni/networks/podman", "/var/lib/cni/results/cni-loopback-4711-lo", "/var/lib/cni/results/concourse-ci-4711-eth0"}, left)
 	p, err = NoTaskNetwork{"removed"}.Diff(t.Context(), h)
 	require.NoError(t, err)
 	require.Empty(t, p)
