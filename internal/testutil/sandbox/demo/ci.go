@@ -152,8 +152,11 @@ func (c *ci) makeMachine() error {
 	if err := os.Rename(filepath.Join(c.Dir, releaseFile), root.Path("/root/"+releaseFile)); err != nil {
 		return err
 	}
-	for _, gpu := range gpus {
-		if err := root.WriteFile(gpu.errors(root), []byte("ue: 0\nce: 0\n"), 0o644); err != nil {
+	for _, gpu := range gpus { // memory that no process of the machine uses keeps tasks from a GPU
+		counts := gpu.errors(root)
+		memory := filepath.Join(filepath.Dir(counts), "../mem_info_vram_used")
+		if err := errors.Join(root.WriteFile(counts, []byte("ue: 0\nce: 0\n"), 0o644),
+			root.WriteFile(memory, []byte("0\n"), 0o644)); err != nil {
 			return err
 		}
 	}
