@@ -46,7 +46,7 @@ func (n NoTaskNetwork) Diff(ctx context.Context, h host.Host) (p plan.Plan, err 
 	}
 	records, err := findCNIRecords(h.Root)
 	if len(records) > 0 {
-		p = append(p, plan.Step{Op: "remove the records for tasks in " + cniRecords, Why: n.Why, Do: func(context.Context) error {
+		p = append(p, plan.Step{Op: "remove the records for tasks in " + cniRecords, Why: n.Why, Tolerate: true, Do: func(context.Context) error {
 			var errs []error
 			for _, record := range records {
 				errs = append(errs, os.RemoveAll(h.Path(record)))
