@@ -73,7 +73,7 @@ func TestLimitsAreFromThePages(t *testing.T) {
 	for _, text := range []string{
 		fmt.Sprintf("over %d MiB", webclient.MaxAnswer>>20), fmt.Sprintf("over %d,%03d elements", webclient.MaxItems/1000, webclient.MaxItems%1000),
 		fmt.Sprintf("over %d bytes", maxName), fmt.Sprintf("tried again after %.0f minutes", webclient.RefusedPause.Minutes()),
-		fmt.Sprintf("shown for %.0f minutes more", defaultKeep.Minutes()), fmt.Sprintf("asked every %.0f s", defaultInterval.Seconds()),
+		fmt.Sprintf("shown for %.0f minutes more", defaultKeep.Minutes()), fmt.Sprintf("Concourse every %.0f s", defaultInterval.Seconds()),
 	} {
 		require.Contains(t, string(pages), text)
 	}
