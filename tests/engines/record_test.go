@@ -33,6 +33,7 @@ func TestContainersHaveRecords(t *testing.T) {
 			needPackage(t, "docker.io", "dockerd", "docker")
 			describe(t)
 			dispatch(t, "runtime", "configure", "docker")
+			t.Cleanup(func() { dispatch(t, "runtime", "configure", "docker", "--remove") })
 			dockerd(t)
 			_, err := docker("import", tarball(), "gpu-test")
 			require.NoError(t, err)
@@ -41,23 +42,14 @@ func TestContainersHaveRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run, flags := start(t)
-			recordContainers(t, name, func(words, script, before string) string {
-				if before != "" { // its lease ends with it
-					out, err := run("wait", before)
-					require.NoError(t, err, out)
-				}
-				out, err := run(append(strings.Fields("run --detach --network none -e AMD_VISIBLE_DEVICES=0 "+flags+" "+words+
-					" gpu-test /bin/sh -c"), script)...)
-				require.NoError(t, err, out)
-				return strings.TrimSpace(out)
-			})
+			recordContainers(t, name, flags, run)
 		})
 	}
 }
 
 // recordContainers starts containers of an engine while a recorder looks as on a machine: engines
 // may remove a status sooner than it looks.
-func recordContainers(t *testing.T, engine string, start func(words, script, before string) (id string)) {
+func recordContainers(t *testing.T, engine, flags string, run func(words ...string) (string, error)) {
 	l := exclusive(t)
 	root := hosttest.Host(t, "amd") // its GPU has the name of the first lease
 	for at, to := range map[string]string{"/proc": "/proc", "/run": "/run", "/sys/fs/cgroup": "/sys/fs/cgroup",
@@ -78,17 +70,34 @@ func recordContainers(t *testing.T, engine string, start func(words, script, bef
 		require.NoError(t, <-ended)
 	})
 	containers := []struct {
-		words, script string
-		kind          verdict.Kind
+		words, exit string
+		kind        verdict.Kind
 	}{
-		{"", "sleep 6; exit 7", verdict.Container},
-		{"", "sleep 6", ""},
-		{"--rm", "sleep 6; exit 5", verdict.Container},
+		{"", "7", verdict.Container},
+		{"", "0", ""},
+		{"--rm", "5", verdict.Container},
 	}
-	ids, id := []string(nil), ""
+	var ids []string
 	for _, c := range containers {
-		id = start(c.words, c.script, id)
+		out, err := run(append(strings.Fields("run --detach --network none -e AMD_VISIBLE_DEVICES=0 "+flags+" "+c.words+
+			" gpu-test /bin/sh -c"), "trap 'exit "+c.exit+"' TERM; sleep 1h & wait")...)
+		require.NoError(t, err, out)
+		id := strings.TrimSpace(out)
 		ids = append(ids, id)
+		require.Eventually(t, func() bool { // it is read once more after its begin
+			f, err := store.Find(id[:12])
+			if err != nil {
+				return false
+			}
+			r, err := f.Read()
+			return err == nil && len(r.Machine) > 1
+		}, 2*time.Minute, 50*time.Millisecond)
+		out, err = run("kill", "--signal=TERM", id)
+		require.NoError(t, err, out)
+		require.Eventually(t, func() bool { // the GPU is the next one's
+			states, _, err := l.Read()
+			return err == nil && !states[0].Held
+		}, time.Minute, 50*time.Millisecond)
 	}
 	for i, c := range containers {
 		id := ids[i]

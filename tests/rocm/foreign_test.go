@@ -130,12 +130,7 @@ func TestFilesOfOthersSurviveAMDsPackage(t *testing.T) {
 	plan = u.hook("update-status").Plan()
 	require.Contains(t, plan, "put back /etc/cdi and /etc/docker/daemon.json (amd-container-toolkit changed them, and the run that kept them was ended)")
 	require.True(t, u.Root.Exists(description))
-	require.Contains(t, u.status(), "you must manually run 'dpkg --configure -a'")
-	require.Equal(t, want, u.others())
-	_, err := u.run("dpkg", "--configure", "-a") // reads its journal, and leaves the package to apt
-	require.Error(t, err)
-	u.later(attempt)
-	u.hook("update-status")
+	require.Equal(t, "active: Worker ready (v8.2.5) (GPU: 1x AMD)", u.status(), "dpkg was completed")
 	kept("ii 1.3.0~24.04")
 
 	option("compute-runtime", "none")

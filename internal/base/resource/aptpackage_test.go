@@ -2,6 +2,7 @@ package resource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -134,16 +135,23 @@ func TestPackageIsInstalledWithoutTouchingLocks(t *testing.T) {
 }
 
 // apt-get does nothing after a dpkg that was killed.
-func TestKilledDpkgIsCompletedFirst(t *testing.T) {
+func TestKilledDpkgIsCompleted(t *testing.T) {
 	h, r := machine(t)
-	hosttest.Put(t, h.Root, "/var/lib/dpkg/updates/0001", "")
+	const journal = "/var/lib/dpkg/updates/0001"
+	hosttest.Put(t, h.Root, journal, "")
 	r.Answer("apt-get update", "").On("dpkg", func(c host.Command) (string, error) {
 		require.Contains(t, c.Env, "DEBIAN_FRONTEND=noninteractive")
-		return "", h.Remove("/var/lib/dpkg/updates/0001")
-	}).Answer("apt-get install", "")
+		return "", h.Remove(journal)
+	}).On("apt-get install", func(host.Command) (string, error) {
+		if h.Exists(journal) {
+			return "", errors.New("dpkg was interrupted")
+		}
+		hosttest.Put(t, h.Root, "/var/lib/dpkg/status", stanza("pkg", "install ok installed", "1"))
+		return "", nil
+	})
 	apply(t, h, Package{Name: "pkg"})
-	require.Len(t, r.Ran, 3)
-	require.Equal(t, "dpkg --force-confdef --force-confold --configure -a", r.Ran[1])
+	require.Len(t, r.Ran, 4)
+	require.Equal(t, "dpkg --force-confdef --force-confold --configure -a", r.Ran[2])
 }
 
 func TestAllListsAreFetchedIfTheMachineHasNone(t *testing.T) {

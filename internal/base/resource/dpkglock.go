@@ -60,21 +60,21 @@ func lockDpkg(ctx context.Context, r host.Root) (unlock func(), err error) {
 	return release, nil
 }
 
-// runApt runs a command of apt-get. It first completes a run of dpkg that was killed, because
-// apt-get does nothing before.
+// runApt runs a command of apt-get. If it fails after a dpkg that was killed, runApt completes that
+// and runs it again, because apt-get does nothing before.
 func runApt(ctx context.Context, h host.Host, c host.Command) error {
-	unlock, err := lockDpkg(ctx, h.Root) // the run of another program is not a killed one
-	if err != nil {
-		return err
+	_, failed := h.Run(ctx, c)
+	if failed == nil {
+		return nil
 	}
 	left, err := h.Glob("/var/lib/dpkg/updates/[0-9]*")
-	unlock()
-	if err == nil && len(left) > 0 {
-		_, err = h.Run(ctx, host.Command{Argv: []string{"dpkg", "--force-confdef", "--force-confold", "--configure", "-a"},
-			Deadline: installLimit, Env: c.Env})
+	if err != nil || len(left) == 0 {
+		return failed
 	}
-	if err == nil {
-		_, err = h.Run(ctx, c)
+	_, err = h.Run(ctx, host.Command{Argv: []string{"dpkg", "--force-confdef", "--force-confold", "--configure", "-a"},
+		Deadline: installLimit, Env: c.Env}) // it leaves broken packages to apt-get
+	if _, failed = h.Run(ctx, c); failed != nil {
+		return errors.Join(failed, err)
 	}
-	return err
+	return nil
 }
