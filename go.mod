@@ -6,7 +6,6 @@ require (
 	github.com/ProtonMail/go-crypto v1.3.0
 	github.com/canonical/pebble v1.32.1
 	github.com/coreos/go-systemd/v22 v22.7.0
-	github.com/fsnotify/fsnotify v1.7.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/juju/errors v1.0.0
 	github.com/moby/sys/mountinfo v0.7.2
@@ -41,6 +40,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cloudflare/circl v1.6.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
+	github.com/fsnotify/fsnotify v1.7.0 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/gorilla/mux v1.8.1 // indirect

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"sync"
 
-	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
 
 	"github.com/fourdollars/concourse-ci-machine/internal/base/host"
 )
@@ -19,7 +20,9 @@ import (
 type exitFiles struct {
 	root     host.Root
 	mu       sync.Mutex
-	watcher  *fsnotify.Watcher
+	inotify  int             // its descriptor, with events
+	events   *os.File        // nil before the first file
+	watches  map[string]int  // by folder
 	statuses map[string]*int // by path, nil until its file has one
 }
 
@@ -27,48 +30,41 @@ type exitFiles struct {
 func (e *exitFiles) await(file string) (err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.watcher == nil {
-		if e.watcher, err = fsnotify.NewWatcher(); err != nil {
-			e.watcher = nil
+	if e.events == nil {
+		if e.inotify, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
 			return fmt.Errorf("cannot watch %s for an exit status: %w", file, err)
 		}
-		e.statuses = map[string]*int{}
-		go e.read(e.watcher)
+		e.events = os.NewFile(uintptr(e.inotify), "inotify")
+		e.watches, e.statuses = map[string]int{}, map[string]*int{}
+		go e.read(e.events)
 	}
 	e.statuses[file] = nil
-	err = e.watcher.Add(e.root.Path(path.Dir(file)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the engine may have other folders
+	// No event for each line of a log, which Docker has in the same folder.
+	watch, err := unix.InotifyAddWatch(e.inotify, e.root.Path(path.Dir(file)), unix.IN_MOVED_TO|unix.IN_CLOSE_WRITE)
+	if errors.Is(err, fs.ErrNotExist) { // the engine may have other folders
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("cannot watch %s for an exit status: %w", file, err)
 	}
+	e.watches[path.Dir(file)] = watch
 	return nil
 }
 
-// read reads the awaited files that change until the watcher is closed.
-func (e *exitFiles) read(w *fsnotify.Watcher) {
+// read reads all awaited files, which are few, after each change, until events is closed.
+func (e *exitFiles) read(events *os.File) {
+	buffer := make([]byte, 4096)
 	for {
-		select {
-		case event, open := <-w.Events:
-			if !open {
-				return
-			}
-			e.note(event.Name)
-		case _, open := <-w.Errors: // the next look tries the file itself
-			if !open {
-				return
-			}
+		if _, err := events.Read(buffer); err != nil {
+			return
 		}
-	}
-}
-
-func (e *exitFiles) note(changed string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for file := range e.statuses {
-		if e.root.Path(file) == changed {
+		e.mu.Lock()
+		for file := range e.statuses {
 			if status, err := readExitFile(e.root, file); err == nil {
 				e.statuses[file] = &status
 			}
 		}
+		e.mu.Unlock()
 	}
 }
 
@@ -99,18 +95,22 @@ func (e *exitFiles) forget(file string) error {
 			return nil
 		}
 	}
-	err := e.watcher.Remove(e.root.Path(path.Dir(file)))
-	if errors.Is(err, fsnotify.ErrNonExistentWatch) { // its folder is gone
+	watch, watched := e.watches[path.Dir(file)]
+	delete(e.watches, path.Dir(file))
+	if !watched {
 		return nil
 	}
-	return err
+	if _, err := unix.InotifyRmWatch(e.inotify, uint32(watch)); err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("cannot end the watch of %s: %w", file, err)
+	}
+	return nil // also if its folder is gone
 }
 
 func (e *exitFiles) close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.watcher == nil {
+	if e.events == nil {
 		return nil
 	}
-	return e.watcher.Close()
+	return e.events.Close()
 }

@@ -60,7 +60,7 @@ func TestExitStatusIsKeptAfterTheRemovalOfItsFile(t *testing.T) {
 			write(other, 1)
 			require.NoError(t, e.forget(other))
 			require.NoError(t, e.forget(other))
-			require.Empty(t, e.watcher.WatchList())
+			require.Empty(t, e.watches)
 		})
 	}
 }

@@ -59,7 +59,7 @@ func (j *Journal) ForgetEvents() {
 	delete(j.logged, events)
 }
 
-// events is the subject of ReportEvents.
+// events names the subject of ReportEvents.
 const events = "events"
 
 // LogChange logs the state of a GPU with this name if it is new; "" if users can have the GPU.

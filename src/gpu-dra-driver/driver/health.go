@@ -64,7 +64,7 @@ func (e evidence) name(pod string) string {
 	return fmt.Sprintf("%.200s.%016x", pod, h.Sum64())
 }
 
-// retryTime is the time between two tries to write Events.
+// retryTime separates two tries to write Events.
 const retryTime = 10 * time.Second
 
 // reportEvidence gives the pods of quarantined GPUs an Event with the evidence, once. It never
